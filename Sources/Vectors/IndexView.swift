@@ -104,6 +104,9 @@ package struct IndexView: Sendable {
   /// Bytes in mapped files.
   package var fileBytes: Int { parts.reduce(0) { $0 + ($1.file == nil ? 0 : $1.segment.byteCount) } }
 
+  /// Most terms that there are: one that several parts have counts for each.
+  package var mostTerms: Int { parts.reduce(0) { $0 + $1.segment.footer.terms } }
+
   private func sum(_ count: (SegmentDocument) -> Int) -> Int {
     places.values.reduce(0) { $0 + count(parts[$1.part].segment.documents[$1.number]) }
   }

@@ -9,12 +9,9 @@ extension IndexView {
   /// Bytes of files beside the index.
   package var sideBytes: Int { side.reduce(0) { $0 + $1.content.count } }
 
-  /// Entries of all makers.
-  package var sideCount: Int { side.reduce(0) { $0 + $1.count } }
-
-  /// Entries of one maker.
-  package func sideCount(_ maker: RowKey) -> Int {
-    side.reduce(0) { $0 + ($1.maker == maker ? $1.count : 0) }
+  /// Entries of some makers.
+  package func sideCount(_ isCounted: (RowKey) -> Bool) -> Int {
+    side.reduce(0) { $0 + (isCounted($1.maker) ? $1.count : 0) }
   }
 
   /// Whether there is an entry, damaged or not.
@@ -60,17 +57,19 @@ extension VectorIndex {
     }
   }
 
-  /// Takes away what other makers have left, and joins files of like size.
+  /// Takes away what all makers but some have left, and joins their files of like size.
   ///
   /// - Parameter isUnwanted: asked after every MiB.
-  package func joinSide(maker: RowKey, isUnwanted: () -> Bool) throws(IndexError) {
-    drop(view.side.filter { $0.maker != maker })
-    while let alike = Self.alike(view.side), !isUnwanted() {
-      guard try rewriteSide(alike, maker, isUnwanted, keeps: { _ in true }) else { return }
+  package func joinSide(makers: [RowKey], isUnwanted: () -> Bool) throws(IndexError) {
+    drop(view.side.filter { !makers.contains($0.maker) })
+    for maker in makers {
+      while let alike = Self.alike(view.side.filter { $0.maker == maker }), !isUnwanted() {
+        guard try rewriteSide(alike, maker, isUnwanted, keeps: { _ in true }) else { return }
+      }
     }
   }
 
-  /// Leaves out all entries but some.
+  /// Leaves out all entries of a maker but some.
   ///
   /// - Parameters:
   ///   - isUnwanted: asked after every MiB.
@@ -78,7 +77,7 @@ extension VectorIndex {
   package func cleanSide(
     maker: RowKey, isUnwanted: () -> Bool, keeps: (RowKey) -> Bool
   ) throws(IndexError) {
-    for file in view.side where !isUnwanted() {
+    for file in view.side where file.maker == maker && !isUnwanted() {
       _ = try rewriteSide([file], maker, isUnwanted, keeps: keeps)
     }
   }

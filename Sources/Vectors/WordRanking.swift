@@ -163,6 +163,17 @@ extension IndexView {
     return found
   }
 
+  /// Whether a term is in so many passages, those that are gone among them.
+  package func has(_ term: [UInt8], inPassages least: Int) throws(IndexError) -> Bool {
+    var count = 0
+    for part in parts {
+      guard var list = try part.segment.termTable().list(of: term) else { continue }
+      while count < least, try list.next() != nil { count += 1 }
+      if count >= least { return true }
+    }
+    return false
+  }
+
   /// Passages of the view, and the words in them.
   package func wordCount() throws(IndexError) -> (passages: Int, words: Int) {
     if let size = known.withLock({ $0.size }) { return size }

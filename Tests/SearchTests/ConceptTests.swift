@@ -44,7 +44,7 @@ import Vectors
   private func pairs(
     _ question: String, _ text: String, _ encoder: FakeEncoder, sentence: Float = 0.5
   ) throws -> [String] {
-    var finder = ConceptFinder(encoder: encoder)
+    var finder = ConceptFinder(IndexView(dimensions: encoder.dimensions), encoder: encoder)
     let texts = [question, text].map { Array($0.utf8) }
     let words = texts.map { WordRuns($0, in: [0..<$0.count]) }
     try finder.read(words, isUnwanted: { false })
@@ -75,13 +75,13 @@ import Vectors
 
   @Test func `a word is read once`() throws {
     let encoder = FakeEncoder()
-    var finder = ConceptFinder(encoder: encoder)
+    var finder = ConceptFinder(IndexView(dimensions: encoder.dimensions), encoder: encoder)
     let text = Array("tea and tea and coffee".utf8)
     let words = WordRuns(text, in: [0..<text.count])
     for _ in 0..<2 { try finder.read([words, words], isUnwanted: { false }) }
     #expect(encoder.encoded.load(ordering: .relaxed) == 2 + WordSplitter.stopWords.count)
     #expect(throws: SearchError.cancelled) {
-      var other = ConceptFinder(encoder: encoder)
+      var other = ConceptFinder(IndexView(dimensions: encoder.dimensions), encoder: encoder)
       try other.read([words], isUnwanted: { true })
     }
   }

@@ -86,8 +86,11 @@ import Vectors
     #expect(before.reasons.contains { $0?.concepts.isEmpty == false })
     #expect(before.count.spared == 0 && before.count.unknown == before.count.read.signum() * 30)
     try read(index, encoder)
+    let texts = encoder.encoded.load(ordering: .relaxed)
     let after = try search(index, encoder)
     #expect(after.reasons == before.reasons)
+    // Questions, and three of their words that the index does not have.
+    #expect(encoder.encoded.load(ordering: .relaxed) - texts < 2 * 4 + 6)
     #expect(after.count.unknown == 0 && after.count.read == 0 && after.count.spared == before.count.read)
     // Of those that were put in later nothing is kept yet.
     try fill(index, encoder)
@@ -128,7 +131,7 @@ import Vectors
       #expect(throws: SearchError.cancelled) { try pass.step(index, encoder, isUnwanted: { true }) }
       #expect(encoder.encoded.load(ordering: .relaxed) == texts)
       while try pass.step(index, encoder) {}
-      kept = index.view.sideCount
+      kept = SentencePass.readPassages(index.view)
       // Every passage once, though some were asked for twice.
       #expect(kept <= index.view.passageCount && kept > 60)
       let all = encoder.encoded.load(ordering: .relaxed)
@@ -138,7 +141,7 @@ import Vectors
     disk.restart(losingPower: true)
     let all = encoder.encoded.load(ordering: .relaxed)
     let index = try open(disk, encoder)
-    #expect(index.view.sideCount == kept && SentencePass.isKept(index, encoder))
+    #expect(SentencePass.readPassages(index.view) == kept && SentencePass.isKept(index, encoder))
     try read(index, encoder)
     #expect(encoder.encoded.load(ordering: .relaxed) == all)
     // What another computation has made says nothing.
@@ -146,7 +149,7 @@ import Vectors
     #expect(!SentencePass.isKept(index, other))
     #expect(try search(index, other).count.spared == 0)
     try read(index, other)
-    #expect(!SentencePass.isKept(index, encoder) && index.view.sideCount == kept)
+    #expect(!SentencePass.isKept(index, encoder) && SentencePass.readPassages(index.view) == kept)
   }
 
   @Test func `passages that the model refuses keep none behind them from being read`() throws {
@@ -163,22 +166,34 @@ import Vectors
         failures += 1
       }
     }
-    #expect(failures == 1 && index.view.sideCount == 200 - 32)
+    #expect(failures == 1 && SentencePass.readPassages(index.view) == 200 - 32)
   }
 
-  @Test func `what is kept of passages that are gone goes when it is much`() throws {
+  @Test func `what is kept of passages that are gone goes when it is much, with the words that they had`()
+    throws
+  {
     let index = try open(SimulatedDisk(), encoder)
     for (key, numbers) in [("kept", 0..<3_000), ("gone", 3_000..<8_000)] {
-      let text = numbers.map { "Passage \($0) has words.\n\n" }.joined()
+      // A word that all have, one that two have, and one that no other has.
+      let text = numbers.map { "Passage word\($0 / 2) \($0).\n\n" }.joined()
       try add(key, text, tokens: 4, index, encoder)
     }
+    func words() -> Int { SideKind.words.count(in: index.view) - WordReader.common.count }
     var pass = try read(index, encoder)
-    #expect(index.view.sideCount == 8_000)
+    #expect(SentencePass.readPassages(index.view) == 8_000 && words() == 4_001)
     #expect(try index.remove("gone"))
     #expect(try !pass.step(index, encoder, reserve: { _ in false }))
-    #expect(index.view.sideCount == 8_000)
+    #expect(SentencePass.readPassages(index.view) == 8_000 && words() == 4_001)
     #expect(try !pass.step(index, encoder))
-    #expect(index.view.sideCount == 3_000)
+    #expect(SentencePass.readPassages(index.view) == 3_000 && words() == 1_501)
+  }
+
+  @Test func `a table of names has no more words kept than its passages are worth`() throws {
+    let index = try open(SimulatedDisk(), encoder)
+    let text = (0..<6_000).map { "name\($0)" }.joined(separator: " ")
+    for key in ["a", "b"] { try add(key, text, index, encoder) }
+    try read(index, encoder)
+    #expect(SideKind.words.count(in: index.view) == 4_096 + 4 * index.view.passageCount)
   }
 
   @Test func `bytes that are no note are none`() throws {

@@ -76,7 +76,7 @@ private let maker = RowKey(high: 1, low: 2)
       promises.change("zz", to: nil) { try index.compact(all: round == 1) }
       // A cache promises nothing, but that what it says is right.
       for text in Self.sides { try? index.addSide(block([text, "of all \(round)"]), maker: maker) }
-      try? index.joinSide(maker: maker, isUnwanted: { false })
+      try? index.joinSide(makers: [maker], isUnwanted: { false })
       try? index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { $0 != entry("a").key })
       Self.expectRight(index.view)
       for (key, allowed) in promises.allowed {
@@ -120,7 +120,7 @@ private let maker = RowKey(high: 1, low: 2)
         try index.compact(all: true)
         #expect(disk.files.count { !$0.hasSuffix(".side") } == 4, "\(disk.files)")
         try index.addSide(block(Self.sides), maker: maker)
-        try index.joinSide(maker: maker, isUnwanted: { false })
+        try index.joinSide(makers: [maker], isUnwanted: { false })
         #expect(Self.sides.allSatisfy { index.view.side(entry($0).key, maker) == entry($0).bytes })
         guard !isOver else { break }
         number += 1
@@ -236,9 +236,9 @@ private let maker = RowKey(high: 1, low: 2)
       #expect(index.view.side(entry("text 3").key, other) == entry("text 3").bytes)
       let view = index.view
       // Nobody wants it any more: what there was stays.
-      try index.joinSide(maker: maker, isUnwanted: { true })
+      try index.joinSide(makers: [maker], isUnwanted: { true })
       #expect(found(index) == Array(texts[..<39]))
-      try index.joinSide(maker: maker, isUnwanted: { false })
+      try index.joinSide(makers: [maker], isUnwanted: { false })
       #expect(disk.files.count { $0.hasSuffix(".side") } <= 6 && found(index) == Array(texts[..<39]))
       #expect(index.view.side(entry("text 3").key, other) == nil)
       #expect(view.side(entry("text 3").key, other) == entry("text 3").bytes)
@@ -251,6 +251,23 @@ private let maker = RowKey(high: 1, low: 2)
     #expect(found(index) == Array(texts[5..<7]))
     try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { _ in false })
     #expect(index.view.sideBytes == 0 && !disk.files.contains { $0.hasSuffix(".side") })
+  }
+
+  @Test func `what two makers keep is joined apart, and cleaned apart`() throws {
+    let index = try open(SimulatedDisk())
+    let other = RowKey(high: 3, low: 4)
+    let texts = (0..<40).map { "text \($0)" }
+    for start in 0..<20 {
+      try index.addSide(block(Array(texts[start..<start + 2])), maker: maker)
+      try index.addSide(block(Array(texts[start + 20..<start + 21])), maker: other)
+    }
+    try index.joinSide(makers: [other, maker], isUnwanted: { false })
+    #expect(index.view.sideCount { $0 == maker } >= 21 && index.view.sideCount { $0 == other } == 20)
+    #expect(index.view.side.count <= 8)
+    #expect(texts[..<21].allSatisfy { index.view.side(entry($0).key, maker) == entry($0).bytes })
+    #expect(texts[20...].allSatisfy { index.view.side(entry($0).key, other) == entry($0).bytes })
+    try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { _ in false })
+    #expect(index.view.sideCount { $0 == maker } == 0 && index.view.sideCount { $0 == other } == 20)
   }
 
   @Test func `a changed bit beside an index costs an entry, and never changes one`() throws {
@@ -270,7 +287,7 @@ private let maker = RowKey(high: 1, low: 2)
         #expect(zip(found, texts).allSatisfy { $0 == nil || $0 == entry($1).bytes })
         #expect(found.contains(nil), "byte \(place)")
         #expect(index.damage == nil && index.faults().isEmpty)
-        try index.joinSide(maker: maker, isUnwanted: { false })
+        try index.joinSide(makers: [maker], isUnwanted: { false })
         try index.cleanSide(maker: maker, isUnwanted: { false }, keeps: { _ in true })
         let later = texts.map { index.view.side(entry($0).key, maker) }
         #expect(zip(later, texts).allSatisfy { $0 == nil || $0 == entry($1).bytes })

@@ -556,9 +556,11 @@ def whole(arguments):
         asked = questions(arguments.texts, 600)
         path = f"/v1/vector_stores/{store}/search"
 
-        def measure(name, some, **options):
-            times, phases = [], {}
-            for question in some:
+        def measure(name, some, pace=0, **options):
+            """One question after the other, or one every `pace` seconds."""
+            times, phases, start = [], {}, time.perf_counter()
+            for number, question in enumerate(some):
+                time.sleep(max(0, start + number * pace - time.perf_counter()))
                 begin = time.perf_counter()
                 _, headers = server.ask("POST", path, {"query": question, **options})
                 times.append(1e3 * (time.perf_counter() - begin))
@@ -580,11 +582,12 @@ def whole(arguments):
         time.sleep(2)
         before = metrics()["mlxserve_index_texts_total"]
         begin = time.perf_counter()
-        measure("while it indexes, ten results with reasons", asked[400:600], explain=True)
-        measure("while it indexes, five results with reasons", asked[:200], explain=True, max_num_results=5)
-        measure("while it indexes, without reasons", asked[200:400])
+        measure("while it indexes, ten a second, ten results with reasons", asked[400:600], pace=0.1, explain=True)
         seconds = time.perf_counter() - begin
         print(f"{(metrics()['mlxserve_index_texts_total'] - before) / seconds:.0f} chunks indexed per second meanwhile")
+        measure("while it indexes, one after the other, ten results with reasons", asked[300:500], explain=True)
+        measure("while it indexes, one after the other, five results with reasons", asked[:200], explain=True, max_num_results=5)
+        measure("while it indexes, one after the other, without reasons", asked[200:400])
         for kind in ("read", "spared"):
             count = metrics().get('mlxserve_explain_sentences_total{kind="%s"}' % kind, 0)
             print(f"{count:.0f} sentences were {kind}")

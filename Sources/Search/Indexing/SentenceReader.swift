@@ -16,14 +16,6 @@ struct SentenceNote: Equatable {
 
   var parts: [Part] = []
 
-  /// Counts the forms of what is kept, and the rules by which sentences are found.
-  static let version = 2
-
-  /// Names all that an encoder's notes depend on.
-  static func maker(_ encoder: any PassageEncoder) -> RowKey {
-    RowKey(of: Array("\(version)\u{0}\(encoder.computation)\u{0}\(encoder.room)".utf8))
-  }
-
   /// Names a passage by its text, and the heading with which it was cut.
   static func key(_ passage: StoredPassage) -> RowKey { RowKey(of: passage.heading + [0] + passage.text) }
 
@@ -39,8 +31,7 @@ struct SentenceNote: Equatable {
       writer.u32(part.sentences.count)
       for sentence in part.sentences {
         append(sentence.range)
-        writer.floats([sentence.vector.scale])
-        writer.bytes += sentence.vector.codes
+        sentence.vector.write(to: &writer)
       }
     }
     return writer.bytes
@@ -64,23 +55,33 @@ struct SentenceNote: Equatable {
       }
       return start..<end
     }
-    func vector() -> CodedVector? {
-      // No component of a direction is greater than 1.
-      guard let scale = reader.floats(1)?.first, (0...1).contains(scale), let codes = reader.bytes(dimensions)
-      else { return nil }
-      return CodedVector(codes: codes, scale: scale)
-    }
     guard let count = reader.u32(), count <= reader.left else { return nil }
     for _ in 0..<count {
       guard let place = range(), let sentences = reader.u32(), sentences <= reader.left else { return nil }
       var part = Part(range: place)
       for _ in 0..<sentences {
-        guard let place = range(), let vector = vector() else { return nil }
+        guard let place = range(), let vector = CodedVector(&reader, dimensions: dimensions) else {
+          return nil
+        }
         part.sentences.append(Sentence(range: place, vector: vector))
       }
       parts.append(part)
     }
     guard reader.left == 0 else { return nil }
+  }
+}
+
+extension CodedVector {
+  func write(to writer: inout ByteWriter) {
+    writer.floats([scale])
+    writer.bytes += codes
+  }
+
+  init?(_ reader: inout ByteReader, dimensions: Int) {
+    // No component of a direction is greater than 1.
+    guard let scale = reader.floats(1)?.first, (0...1).contains(scale), let codes = reader.bytes(dimensions)
+    else { return nil }
+    self.init(codes: codes, scale: scale)
   }
 }
 

@@ -4,10 +4,12 @@ import Vectors
 
 /// Finds phrases that mean the same in other words.
 ///
-/// A word is read alone, so once for all the texts that have it: an encoder keeps vectors of what was asked lately. A phrase is
-/// the mean of its words, less what all words have in common, which is the mean of the stop words.
+/// A word is read alone, so once for all the texts that have it: its vector is kept beside the index. A phrase is the mean of its
+/// words, less what all words have in common, which is the mean of the stop words.
 struct ConceptFinder {
-  private let encoder: any PassageEncoder
+  private let reader: WordReader
+  private let view: IndexView
+  private let maker: RowKey
   /// Vectors of words, by their spelling: what is their own.
   private var known: [[UInt8]: [Float]] = [:]
   /// What all words have in common.
@@ -21,28 +23,31 @@ struct ConceptFinder {
   /// Words of a phrase, and phrases that are shown.
   private static let (phraseWords, mostConcepts) = (3, 4)
 
-  init(encoder: any PassageEncoder) { self.encoder = encoder }
+  /// - Parameter view: beside which vectors of words may be kept.
+  init(_ view: IndexView, encoder: any PassageEncoder) {
+    self.view = view
+    reader = WordReader(encoder: encoder)
+    maker = SideKind.words.maker(encoder)
+  }
 
   // MARK: Words
 
-  /// Has the words read that are not known yet.
+  /// Finds the words that are not known yet beside the index, and has the others read.
   mutating func read(_ texts: [WordRuns], isUnwanted: () -> Bool) throws(SearchError) {
-    var spellings: [[UInt8]] = []
-    var asked: Set<[UInt8]> = []
-    for text in texts {
-      for word in text.runs.joined() {
-        let spelling = text.spelling(word)
-        if known[spelling] == nil, asked.insert(spelling).inserted { spellings.append(spelling) }
-      }
+    let shared = common.isEmpty ? WordReader.common : []
+    var found: [[UInt8]: [Float]] = [:]
+    var (unread, seen): ([[UInt8]], Set<[UInt8]>) = ([], [])
+    for spelling in shared + texts.flatMap(\.spellings) where known[spelling] == nil {
+      guard seen.insert(spelling).inserted else { continue }
+      let kept = view.side(WordReader.key(spelling), maker)
+        .flatMap { WordReader.vector($0, dimensions: reader.encoder.dimensions) }
+      if let kept { found[spelling] = kept.vector } else { unread.append(spelling) }
     }
-    guard !spellings.isEmpty else { return }
-    let shared = common.isEmpty ? WordSplitter.stopWords : []
-    let vectors = try encoder.passages(
-      shared + spellings.map { String(decoding: $0, as: UTF8.self) }, isUnwanted: isUnwanted)
-    if !shared.isEmpty { common = Self.mean(vectors.prefix(shared.count)) }
-    for (spelling, vector) in zip(spellings, vectors.dropFirst(shared.count)) {
-      known[spelling] = zip(vector, common).map { $0 - $1 }
+    for (spelling, vector) in zip(unread, try reader.read(unread, isUnwanted: isUnwanted)) {
+      found[spelling] = vector.vector
     }
+    if common.isEmpty { common = Self.mean(shared.compactMap { found[$0] }) }
+    for (spelling, vector) in found { known[spelling] = zip(vector, common).map { $0 - $1 } }
   }
 
   private static func mean(_ vectors: some Collection<[Float]>) -> [Float] {

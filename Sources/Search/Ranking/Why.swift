@@ -84,7 +84,7 @@ struct Explainer {
   ) {
     self.view = view
     reader = SentenceReader(encoder: encoder)
-    maker = SentenceNote.maker(encoder)
+    maker = SideKind.sentences.maker(encoder)
     queries = query.map { Array($0.utf8) }
     self.vectors = vectors
     self.weights = weights
@@ -98,7 +98,7 @@ struct Explainer {
     _ results: [(result: SearchResult, query: Int)], isUnwanted: () -> Bool
   ) throws(SearchError) -> (reasons: [Why], count: SentenceCount) {
     var found: (reasons: [Why], count: SentenceCount) = ([], SentenceCount())
-    var concepts = ConceptFinder(encoder: reader.encoder)
+    var concepts = ConceptFinder(view, encoder: reader.encoder)
     var at = 0
     while at < results.count {
       let group = results[at..<min(at + Self.group, results.count)]

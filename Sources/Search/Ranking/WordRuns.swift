@@ -41,6 +41,9 @@ struct WordRuns {
     }
   }
 
+  /// All words as the text has them.
+  var spellings: [[UInt8]] { runs.joined().map(spelling) }
+
   /// A word as the text has it.
   func spelling(_ word: Word) -> [UInt8] { Array(text[word.range]) }
 

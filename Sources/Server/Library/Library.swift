@@ -619,7 +619,7 @@ extension Library {
         let view = index.view
         facts.fileBytes += view.fileBytes
         facts.sideBytes += view.sideBytes
-        facts.readChunks += view.sideCount
+        facts.readChunks += SentencePass.readPassages(view)
         facts.memoryBytes += view.memoryBytes
         facts.logBytes += index.logBytes
       }

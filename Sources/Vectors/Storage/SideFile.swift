@@ -27,6 +27,8 @@ package struct SideBlock: Sendable {
 
   package init() {}
 
+  package var count: Int { records.count }
+
   /// Bytes of all entries.
   package var byteCount: Int { bytes.count }
 

@@ -39,6 +39,10 @@ enum NoteTargets {
   }
 
   private static func kept(_ bytes: [UInt8]) {
+    if let word = WordReader.vector(bytes, dimensions: 4) {
+      check(WordReader.bytes(word) == bytes, "a word is written as it was")
+      check(word.vector.allSatisfy { abs($0) <= 128 }, "a component is finite")
+    }
     let textBytes = 100
     guard let note = SentenceNote(bytes, dimensions: 4, textBytes: textBytes) else { return }
     check(
