@@ -83,6 +83,7 @@ package final class SentenceEncoder {
   package var threads: Int { compute.threads }
   package var workBytesPerToken: Int { encoder.workBytesPerToken }
   package var tableBytes: Int { encoder.tableBytes }
+  package var takesPauses: Bool { encoder.takesPauses }
   /// Labels of the classifier; 0 where there is none.
   package var labels: Int { encoder.classifier?.labels ?? 0 }
   /// Tokens that were not computed, because texts with the same beginning had been.
@@ -91,8 +92,13 @@ package final class SentenceEncoder {
 
   /// What each text asks for, in order; the states of a text row by row. A text's result does not depend, to the bit, on the
   /// others.
-  package func encode(_ texts: [EncoderText]) throws(ModelError) -> [[Float]] {
-    let states = try encoder.forward(texts)
+  ///
+  /// - Parameter pause: called between layers where the encoder takes pauses; others may be encoded in it, without pauses. Nil for
+  ///   texts that somebody waits for.
+  package func encode(
+    _ texts: [EncoderText], pause: (() -> Void)? = nil
+  ) throws(ModelError) -> [[Float]] {
+    let states = if let pause { try encoder.forward(texts, pause: pause) } else { try encoder.forward(texts) }
     var results: [[Float]] = []
     var start = 0
     for text in texts {

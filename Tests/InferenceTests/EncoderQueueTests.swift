@@ -70,6 +70,25 @@ import Testing
     #expect(!turns.isWanted(at: Instant.now.adding(seconds: 10), within: 1))
   }
 
+  @Test func `what others have of the background's turn is theirs`() throws {
+    let turns = SharedCompute(try ComputeContext(threads: 1))
+    turns.withTurn(isBackground: true) { _ in
+      #expect(!turns.isWanted(at: Instant.now, within: 60))
+      turns.inPause { _ = usleep(300_000) }
+      #expect(turns.isWanted(at: Instant.now, within: 60))
+    }
+    // The background has had next to nothing, which the others have had since.
+    turns.withTurn { _ in _ = usleep(250_000) }
+    #expect(turns.allowsBackground(at: Instant.now))
+    turns.withTurn(isBackground: true) { _ in
+      turns.inPause {}
+      _ = usleep(3_000)
+    }
+    let soon = Instant.now
+    turns.withTurn { _ in }
+    #expect(!turns.allowsBackground(at: soon))
+  }
+
   @Test func `vectors that are used stay, others go`() {
     let cache = VectorCache(bytes: 4_000)
     func key(_ number: Int) -> [UInt8] { VectorCache.key(EmbeddingText(tokens: [Int32(number)]), tenant: 0) }

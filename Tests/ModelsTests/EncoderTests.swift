@@ -147,6 +147,15 @@ import Testing
           let together = try encoder.encode(order.map { texts[$0] })
           #expect(sameBits(together, order.map { alone[$0] }), "\(mode), \(threads) threads, \(count) texts")
         }
+        // Each text between the layers of all.
+        var (pauses, inPauses): (Int, [[Float]]) = (0, [])
+        let around = try encoder.encode(texts) {
+          inPauses += (try? encoder.encode([texts[pauses % texts.count]])) ?? []
+          pauses += 1
+        }
+        #expect(encoder.takesPauses == (pauses > 0))
+        #expect(sameBits(around, alone))
+        #expect(sameBits(inPauses, (0..<pauses).map { alone[$0 % texts.count] }))
       }
     }
   }

@@ -16,6 +16,8 @@ package final class SharedCompute: @unchecked Sendable {
     var lastForeground: Instant?
     /// Seconds that the background has had and the others have not had since.
     var debt = 0.0
+    /// Seconds of the background's turn that others have had.
+    var lent = 0.0
   }
 
   /// Others are at work when one of their turns ended within these seconds, or waits.
@@ -37,6 +39,9 @@ package final class SharedCompute: @unchecked Sendable {
       return isQuiet
     }
   }
+
+  /// Whether somebody waits while another has the turn.
+  package var hasWaiting: Bool { queue.withLock { $0.nextTicket - $0.serving > 1 } }
 
   /// Whether somebody has waited for a turn within some seconds.
   package func isWanted(at now: Instant, within seconds: Double) -> Bool {
@@ -66,7 +71,8 @@ package final class SharedCompute: @unchecked Sendable {
         queue.serving += 1
         let seconds = now.seconds(since: begin)
         if isBackground {
-          queue.debt += seconds
+          queue.debt += seconds - queue.lent
+          queue.lent = 0
         } else {
           queue.debt = max(0, queue.debt - seconds)
           queue.lastForeground = now
@@ -74,5 +80,21 @@ package final class SharedCompute: @unchecked Sendable {
       }
     }
     return try body(context)
+  }
+
+  /// Runs `body` for somebody who waits, in a pause of the turn that the caller has for the background.
+  package func inPause<Result, Failure: Error>(
+    _ body: () throws(Failure) -> Result
+  ) throws(Failure) -> Result {
+    let begin = Instant.now
+    defer {
+      let now = Instant.now
+      queue.withLock { queue in
+        queue.lent += now.seconds(since: begin)
+        queue.debt = max(0, queue.debt - now.seconds(since: begin))
+        queue.lastForeground = now
+      }
+    }
+    return try body()
   }
 }

@@ -23,13 +23,15 @@ final class EmbeddingEngine {
   private let ledger: MemoryLedger
   private let patience: Double
   private let stepDelay: UInt32
-  /// Tokens for which there are buffers.
-  private var roomyTokens = 0
+  /// Tokens for which there are buffers, those of steps that take pauses apart.
+  private var roomyTokens = (plain: 0, pausing: 0)
   /// Seconds that a token takes, as measured; decides how long steps are.
   private var secondsPerToken = 0.0
   /// When a step ended last that somebody waited for, and how many such there were since the background's last.
   private var lastInteractive: Instant?
   private var stepsBeforeBackground = 0
+  /// Seconds that the background's step has paused.
+  private var pausedSeconds = 0.0
 
   init(
     _ model: SentenceEncoder, weights: WeightReservation, turns: SharedCompute, cache: VectorCache,
@@ -55,6 +57,8 @@ final class EmbeddingEngine {
 
   /// A search asks twice, for its vector and for its reasons, which are a few steps: in between the background does not begin one.
   private static let (pause, mostSteps) = (0.01, 12)
+  /// How long a step of the background pauses in all, seconds: other models wait for its end.
+  private static let mostPaused = 0.02
   /// How often it is asked whether the background may go on, seconds.
   private static let poll = 0.002
 
@@ -89,19 +93,73 @@ final class EmbeddingEngine {
       }
       guard let items else { continue }
       guard let first = items.first else { break }
-      let isBackground = first.work.request.priority == .background
-      step(items, isBackground: isBackground)
-      stepsBeforeBackground = isBackground ? 0 : stepsBeforeBackground + 1
-      if !isBackground { lastInteractive = Instant.now }
+      if first.work.request.priority == .background {
+        pausedSeconds = 0
+        step(items, isBackground: true) { texts throws(ModelError) in
+          try turns.withTurn(isBackground: true) { _ throws(ModelError) in
+            try model.encode(texts, pause: letPass)
+          }
+        }
+        stepsBeforeBackground = 0
+      } else {
+        step(items, isBackground: false) { texts throws(ModelError) in
+          try turns.withTurn { _ throws(ModelError) in try model.encode(texts) }
+        }
+        noteInteractive()
+      }
     }
     for work in inbox.withLock({ $0.queue.removeAll() }) { fail(work, .draining) }
   }
 
-  private func step(_ items: [EncoderQueue.Item], isBackground: Bool) {
+  /// Between two layers of the background: whoever waits need not wait for the end of its step. After that it rests as long as
+  /// between steps: a search works on with the cores that the background would take.
+  private func letPass() {
+    guard pausedSeconds < Self.mostPaused, var items = inbox.withLock({ takeInteractive(&$0) }) else {
+      return
+    }
+    while !items.isEmpty {
+      let begin = Instant.now
+      step(items, isBackground: false) { texts throws(ModelError) in
+        try turns.inPause { () throws(ModelError) in try model.encode(texts) }
+      }
+      noteInteractive()
+      items = nextInPause()
+      pausedSeconds += Instant.now.seconds(since: begin)
+    }
+  }
+
+  /// Those who come while the background rests; none when it has rested enough, or another model waits for its turn.
+  private func nextInPause() -> [EncoderQueue.Item] {
+    let end = Instant.now.adding(seconds: min(Self.pause, Self.mostPaused - pausedSeconds))
+    while Instant.now < end, !turns.hasWaiting {
+      let soon = min(end, Instant.now.adding(seconds: Self.poll))
+      if let items = inbox.wait(until: soon, { takeInteractive(&$0) }) { return items }
+    }
+    return []
+  }
+
+  /// Nil where nobody waits; no items when the engine stops.
+  private func takeInteractive(_ inbox: inout EncoderInbox) -> [EncoderQueue.Item]? {
+    guard !inbox.isStopped else { return [] }
+    let items = inbox.queue.take(tokens: tokens, holdsBackground: true)
+    return items.isEmpty ? nil : items
+  }
+
+  private func noteInteractive() {
+    stepsBeforeBackground += 1
+    lastInteractive = Instant.now
+  }
+
+  private func step(
+    _ items: [EncoderQueue.Item], isBackground: Bool,
+    _ encode: ([EncoderText]) throws(ModelError) -> [[Float]]
+  ) {
     let count = items.reduce(0) { $0 + $1.text.tokens.count }
-    guard makeRoom(tokens: count) else {
+    let room: ReferenceWritableKeyPath<EmbeddingEngine, Int> =
+      isBackground && model.takesPauses ? \.roomyTokens.pausing : \.roomyTokens.plain
+    guard makeRoom(tokens: count, room) else {
       let error = InferenceError.outOfMemory(
-        tokens: roomyTokens, bytesPerToken: model.workBytesPerToken, leftBytes: ledger.left,
+        tokens: self[keyPath: room], bytesPerToken: model.workBytesPerToken, leftBytes: ledger.left,
         limitBytes: ledger.limit)
       for item in items { fail(item.work, error) }
       return
@@ -109,10 +167,9 @@ final class EmbeddingEngine {
     let begin = Instant.now
     if stepDelay > 0 { usleep(stepDelay * 1000) }
     do throws(ModelError) {
-      let results = try turns.withTurn(isBackground: isBackground) { _ throws(ModelError) in
-        try model.encode(items.map { EncoderText($0.text) })
-      }
-      note(items, count, seconds: Instant.now.seconds(since: begin))
+      let results = try encode(items.map { EncoderText($0.text) })
+      let paused = isBackground ? pausedSeconds : 0
+      note(items, count, seconds: Instant.now.seconds(since: begin) - paused)
       for (item, values) in zip(items, results) { deliver(values, to: item) }
     } catch {
       for item in items { fail(item.work, .modelLoading("\(error)")) }
@@ -120,11 +177,12 @@ final class EmbeddingEngine {
   }
 
   /// Buffers grow to the largest step and stay: what they grow by is taken from the ledger first.
-  private func makeRoom(tokens: Int) -> Bool {
-    guard tokens > roomyTokens else { return true }
-    let (bytes, overflow) = (tokens - roomyTokens).multipliedReportingOverflow(by: model.workBytesPerToken)
+  private func makeRoom(tokens: Int, _ room: ReferenceWritableKeyPath<EmbeddingEngine, Int>) -> Bool {
+    let had = self[keyPath: room]
+    guard tokens > had else { return true }
+    let (bytes, overflow) = (tokens - had).multipliedReportingOverflow(by: model.workBytesPerToken)
     guard !overflow, ledger.reserve(bytes, for: .scratch, waiting: patience) else { return false }
-    roomyTokens = tokens
+    self[keyPath: room] = tokens
     return true
   }
 

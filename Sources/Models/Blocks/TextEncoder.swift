@@ -54,6 +54,13 @@ package protocol TextEncoder: AnyObject {
   /// - Throws: when there is no memory for keys and values.
   func forward(_ texts: [EncoderText]) throws(ModelError) -> Rows
 
+  /// Whether `forward` takes pauses.
+  var takesPauses: Bool { get }
+  /// The same for texts that nobody waits for.
+  ///
+  /// - Parameter pause: called between layers; other texts may be run in it, without pauses.
+  func forward(_ texts: [EncoderText], pause: () -> Void) throws(ModelError) -> Rows
+
   /// How many states `forward` gives of a text: those of all its tokens, or of the last ones alone where no other is used.
   func rows(of text: EncoderText) -> Int
   /// Tokens whose states were there already, from texts with the same beginning.
@@ -66,6 +73,10 @@ package protocol TextEncoder: AnyObject {
 }
 
 extension TextEncoder {
+  package var takesPauses: Bool { false }
+  package func forward(_ texts: [EncoderText], pause: () -> Void) throws(ModelError) -> Rows {
+    try forward(texts)
+  }
   package func rows(of text: EncoderText) -> Int { text.tokens.count }
   package var reusedTokens: Int { 0 }
   package var classifier: ClassifierHead? { nil }

@@ -22,6 +22,8 @@ package final class Bert: TextEncoder {
   }
 
   private let frame: EncoderFrame
+  /// Of steps that take pauses: another step may run in one.
+  private let pausingFrame: EncoderFrame
   private let sizes: EncoderSizes
   private let variant: BertVariant
   private let words: WeightStack  // [vocabulary, hidden]
@@ -55,6 +57,7 @@ package final class Bert: TextEncoder {
     var shape = sizes.attention
     if variant.isMPNet { shape.bias = try Self.distanceBias(sizes, config, part.at("encoder")) }
     frame = EncoderFrame(hidden: sizes.hidden, shapes: [shape], checkpoint.compute)
+    pausingFrame = EncoderFrame(hidden: sizes.hidden, shapes: [shape], checkpoint.compute)
     classifier = try ClassifierHead.bert(config, hidden: sizes.hidden, pooler: part, checkpoint)
     sparseHead = try SparseHead(sizes, words, checkpoint)
     self.sizes = sizes
@@ -105,11 +108,24 @@ package final class Bert: TextEncoder {
   package var tableBytes: Int { words.byteCount + positions.byteCount }
 
   package func forward(_ texts: [EncoderText]) throws(ModelError) -> Rows {
+    try forward(texts, in: frame, pause: {})
+  }
+
+  package var takesPauses: Bool { true }
+
+  package func forward(_ texts: [EncoderText], pause: () -> Void) throws(ModelError) -> Rows {
+    try forward(texts, in: pausingFrame, pause: pause)
+  }
+
+  private func forward(
+    _ texts: [EncoderText], in frame: EncoderFrame, pause: () -> Void
+  ) throws(ModelError) -> Rows {
     try frame.begin(texts)
     let (compute, x, h) = (frame.compute, frame.stream, frame.branch)
     embed(texts, into: x, h)
     norm(x, into: x)
     for layer in layers {
+      pause()
       // x = norm(x + o(attend(q, k, v)))
       let qkv = frame.projections(3 * sizes.hidden)
       layer.qkv.sparingOutliers(x, into: qkv)
