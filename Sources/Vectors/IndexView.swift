@@ -321,6 +321,12 @@ extension IndexView {
     return parts[hit.part].segment.documents[Int(record.document)].serial
   }
 
+  /// The passages of a hit's document, as its part counts them.
+  package func passages(around hit: Hit) throws(IndexError) -> Range<Int> {
+    let record = try parts[hit.part].segment.record(hit.passage).record
+    return parts[hit.part].segment.documents[Int(record.document)].passages
+  }
+
   /// The cosine that 95 of 100 pairs of rows stay below: what is not nearer than that is near by chance. -1 for a view of
   /// few rows.
   package func noiseFloor() throws(IndexError) -> Float {

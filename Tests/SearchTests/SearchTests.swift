@@ -143,6 +143,16 @@ private struct Notes {
     #expect(all.count == 18)
   }
 
+  @Test func `passages of other documents are no neighbours, in memory or in a file`() throws {
+    let notes = try Notes()
+    for number in 0..<30 { try notes.add("\(number)", "apples and pears") }
+    for isInFile in [false, true] {
+      if isInFile { try notes.index.compact(all: true) }
+      let results = try notes.search("apples and pears") { $0.limit = 20 }
+      #expect(results.map(\.passage.document.key) == (0..<20).map(String.init))
+    }
+  }
+
   @Test func `what is indexed already is not computed again`() throws {
     let notes = try Notes()
     let text = (0..<40).map { "Paragraph \($0) has its own words.\n\n" }.joined()

@@ -288,12 +288,15 @@ package struct HybridSearch: Sendable {
     for (index, candidate) in found.enumerated() {
       guard chosen.count < wanted else { break }
       let (part, passage) = (candidate.hit.part, candidate.hit.passage)
-      var run = 1
-      while run <= Self.neighbours, taken.contains(Place(part: part, passage: passage - run)) { run += 1 }
-      var above = 1
-      while above <= Self.neighbours, taken.contains(Place(part: part, passage: passage + above)) {
-        above += 1
+      let document = try SearchError.index { () throws(IndexError) in try view.passages(around: candidate.hit)
       }
+      func isTaken(_ neighbour: Int) -> Bool {
+        document.contains(neighbour) && taken.contains(Place(part: part, passage: neighbour))
+      }
+      var run = 1
+      while run <= Self.neighbours, isTaken(passage - run) { run += 1 }
+      var above = 1
+      while above <= Self.neighbours, isTaken(passage + above) { above += 1 }
       if run + above - 1 > Self.neighbours {
         postponed.append(index)
         continue
