@@ -12,7 +12,7 @@ package func attentionScores(
   var r = 0
   while r + 4 <= queries.count {
     let rows = fourRows(base + r * stride, stride)
-    let none: Eight = (zero, zero, zero, zero, zero, zero, zero, zero)
+    let none: EightSums = (zero, zero, zero, zero, zero, zero, zero, zero)
     store(adding(none, rows, 0, headDim, keys.base, blockTokens), out + blockTokens * r, blockTokens)
     r += 4
   }
@@ -45,23 +45,24 @@ package func attentionAccumulate(_ rows: AttentionRows, _ values: FloatBlock) {
 }
 
 /// Sums of four rows, two registers each.
-private typealias Eight = (__m512, __m512, __m512, __m512, __m512, __m512, __m512, __m512)
+typealias EightSums = (__m512, __m512, __m512, __m512, __m512, __m512, __m512, __m512)
 
-private typealias FourRows = (
+typealias FourFloatRows = (
   UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>
 )
 
 @inline(__always)
-private func fourRows(_ first: UnsafePointer<Float>, _ stride: Int) -> FourRows {
+func fourRows(_ first: UnsafePointer<Float>, _ stride: Int) -> FourFloatRows {
   (first, first + stride, first + 2 * stride, first + 3 * stride)
 }
 
 /// `sums[r] + Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order; `stride` is between the rows of `base`.
 /// Four rows share each vector that is loaded: a cycle has room for one such load and one multiply-add.
 @inline(__always)
-private func adding(
-  _ sums: Eight, _ rows: FourRows, _ from: Int, _ to: Int, _ base: UnsafePointer<Float>, _ stride: Int
-) -> Eight {
+func adding(
+  _ sums: EightSums, _ rows: FourFloatRows, _ from: Int, _ to: Int, _ base: UnsafePointer<Float>,
+  _ stride: Int
+) -> EightSums {
   var (a0, b0, a1, b1, a2, b2, a3, b3) = sums
   for k in from..<to {
     let (low, high) = (load(base, stride * k), load(base, stride * k + 16))
@@ -82,7 +83,7 @@ private func adding(
 }
 
 @inline(__always)
-private func store(_ sums: Eight, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
+private func store(_ sums: EightSums, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
   _mm512_storeu_ps(out, sums.0)
   _mm512_storeu_ps(out + 16, sums.1)
   _mm512_storeu_ps(out + stride, sums.2)
@@ -105,7 +106,7 @@ private func accumulateFour(_ rows: AttentionRows, _ r: Int, _ values: FloatBloc
     func scaled(_ row: Int, _ at: Int) -> __m512 {
       _mm512_mul_ps(load(out, row * headDim + d + at), _mm512_set1_ps(factors[row]))
     }
-    let before: Eight = (
+    let before: EightSums = (
       scaled(0, 0), scaled(0, 16), scaled(1, 0), scaled(1, 16), scaled(2, 0), scaled(2, 16), scaled(3, 0),
       scaled(3, 16)
     )

@@ -46,6 +46,34 @@ import Testing
     }
   }
 
+  @Test func `attention over a short text agrees with the reference and reads no other row`() {
+    var random = SeededGenerator(seed: 22)
+    for (name, kernels) in tables {
+      guard let attend = kernels.attendShortly else { continue }
+      for (headDim, group) in [(32, 1), (32, 3), (64, 1), (64, 2), (96, 1), (128, 1)] {
+        let (stride, width) = ((group + 2) * headDim + 5, group * headDim)
+        for tokens in [1, 2, 3, 4, 5, 8, 15, 16, 17, 19, 31, 32] {
+          let rows = Bytes.floats((tokens + 2) * stride, using: &random)
+          for i in tokens * stride..<(tokens + 2) * stride { rows.floats[i] = .nan }
+          let text = ShortText(
+            queries: rows.floats, keys: rows.floats + width, values: rows.floats + width + headDim,
+            stride: stride, tokens: tokens, group: group, headDim: headDim, scale: 0.7)
+          let (found, exact) = (Bytes(tokens * (width + 3) * 4), Bytes(tokens * (width + 3) * 4))
+          for bytes in [found, exact] { bytes.floats.update(repeating: 5, count: tokens * (width + 3)) }
+          let scratch = Bytes(ShortText.scratchFloats(headDim: headDim) * 4)
+          attend(text, scratch.floats, Output(base: found.floats, stride: width + 3))
+          Reference.attendShortly(text, into: Output(base: exact.floats, stride: width + 3))
+          // Scores are off by some roundings of sums of `headDim` products, and so are their weights.
+          let bound = epsilon * Float(4 * headDim + 32)
+          #expect(
+            worst(found.values(tokens * (width + 3)), exact.values(tokens * (width + 3))) { _ in bound } <= 1,
+            "\(name) \(headDim) \(group) \(tokens)")
+          #expect(found.isIntact && scratch.isIntact)
+        }
+      }
+    }
+  }
+
   @Test func `the running softmax agrees with the reference and ignores hidden scores`() {
     var random = SeededGenerator(seed: 8)
     for (name, kernels) in tables {

@@ -68,6 +68,10 @@ struct KernelTable: Sendable {
     ) -> Float
   /// `sums[r] = factors[r] · sums[r] + Σ weights[r][j] · values[j]` over the seen j, in order.
   var accumulate: @Sendable (_ rows: AttentionRows, _ values: FloatBlock) -> Void
+  /// `out[r] = softmax(scale · q[r] · keysᵀ) · values` in float32, for short texts in the fast mode; nil where the kernels of a
+  /// cache take them.
+  var attendShortly:
+    (@Sendable (_ text: ShortText, _ scratch: UnsafeMutablePointer<Float>, _ out: Output) -> Void)?
   /// Attention over a cache of q16 or q8.
   var integerAttention: IntegerAttention
   /// One head's attention to a row and the rows before it.

@@ -71,6 +71,7 @@ import KernelTypes
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
+      table.attendShortly = KernelsAVX512.attendShortly
       table.gatedSilu = KernelsAVX512.gatedSilu
       table.gatedGELU = KernelsAVX512.gatedGELU
       table.erfGELU = KernelsAVX512.erfGELU

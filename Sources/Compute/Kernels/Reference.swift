@@ -133,6 +133,26 @@ enum Reference {
     }
   }
 
+  static func attendShortly(_ text: ShortText, into out: Output) {
+    let headDim = text.headDim
+    for (head, r) in (0..<text.group).flatMap({ head in (0..<text.tokens).map { (head, $0) } }) {
+      let query = text.queries + r * text.stride + head * headDim
+      let scores = (0..<text.tokens).map { j in
+        (0..<headDim).reduce(0.0) { $0 + Double(query[$1]) * Double(text.keys[j * text.stride + $1]) }
+          * Double(text.scale)
+      }
+      let maximum = scores.max() ?? 0
+      let weights = scores.map { exponential($0 - maximum) }
+      let total = weights.reduce(0, +)
+      for d in 0..<headDim {
+        let sum = weights.indices.reduce(0.0) {
+          $0 + weights[$1] * Double(text.values[$1 * text.stride + d])
+        }
+        out.base[r * out.stride + head * headDim + d] = Float(sum / total)
+      }
+    }
+  }
+
   static func rmsNorm(
     _ x: UnsafePointer<Float>, _ gain: UnsafePointer<Float>, _ epsilon: Float, _ columns: Int,
     into out: UnsafeMutablePointer<Float>

@@ -157,10 +157,11 @@ extension ComputeContext {
   ///   - queries: `[rows, heads · headDim]`, rotated.
   ///   - new: what the cache takes over for the step's positions, each `[rows, kvHeads · headDim]`, keys normalised and
   ///     rotated, values nil where they are a part of the keys; nil when it has them already.
+  ///   - isLast: whether no later step sees what the cache takes over.
   ///   - out: `[rows, heads · valueDim]`.
   package func attend(
     _ queries: Rows, adding new: (keys: Rows, values: Rows?)?, shape: AttentionShape, layer: Int,
-    of cache: KVCache, at layout: StepLayout, into out: Rows
+    of cache: KVCache, at layout: StepLayout, isLast: Bool = false, into out: Rows
   ) {
     let storage = cache.layer(layer)
     let width = shape.kvHeads * shape.headDim
@@ -196,6 +197,11 @@ extension ComputeContext {
       // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
       let head = index % shape.kvHeads
       let tile = layout.tiles[index / shape.kvHeads]
+      if isLast, let new, storage.format != .f32,
+        attendShortly(tile, head: head, shape, queries, new, layout, out, workerScratch[worker])
+      {
+        return
+      }
       if let new, addsInTiles {
         for segment in layout.segments[tile.segments] {
           let span = layout.spans[segment.span]
@@ -208,6 +214,30 @@ extension ComputeContext {
         tile, head: head, shape: shape, queries: queries, storage: storage, layout: layout, out: out,
         scratch: workerScratch[worker])
     }
+  }
+
+  /// One key-value head of a text that is short and whole, and whose tokens all see each other; false for others.
+  private func attendShortly(
+    _ tile: StepLayout.Tile, head: Int, _ shape: AttentionShape, _ queries: Rows,
+    _ new: (keys: Rows, values: Rows?), _ layout: StepLayout, _ out: Rows, _ scratch: Scratch
+  ) -> Bool {
+    guard let kernel = kernels.attendShortly, let values = new.values, tile.segments.count == 1,
+      queries.stride == new.keys.stride, queries.stride == values.stride, shape.headDim % 32 == 0,
+      shape.sharesBlocks, shape.sinks.isEmpty, shape.seesGroups
+    else { return false }
+    let span = layout.spans[layout.segments[tile.segments.lowerBound].span]
+    guard span.start == 0, span.count <= KVCache.blockTokens, span.groups == [0..<span.count] else {
+      return false
+    }
+    let (keyValue, query) = (head * shape.headDim, head * shape.group * shape.headDim)
+    kernel(
+      ShortText(
+        queries: queries.row(span.row) + query, keys: new.keys.row(span.row) + keyValue,
+        values: values.row(span.row) + keyValue, stride: queries.stride, tokens: span.count,
+        group: shape.group, headDim: shape.headDim, scale: shape.scale),
+      scratch.floats(ShortText.scratchFloats(headDim: shape.headDim)),
+      Output(base: out.row(span.row) + query, stride: out.stride))
+    return true
   }
 
   /// One key-value head's share of a tile: the queries of its group of heads at each of the tile's positions.

@@ -238,7 +238,23 @@ package struct KernelCheck {
           for r in 0..<count { for j in 16..<32 { out[32 * r + j] = 0 } }
         }
       ]
-    } + [floatAttention(size, count, queries)]
+    } + [floatAttention(size, count, queries)] + shortAttention()
+  }
+
+  private func shortAttention() -> [KernelFinding] {
+    guard let attend = kernels.attendShortly else { return [] }
+    let (tokens, size) = (19, 64)
+    let rows = room.random(tokens * 3 * size)
+    let text = ShortText(
+      queries: rows, keys: rows + size, values: rows + 2 * size, stride: 3 * size, tokens: tokens, group: 1,
+      headDim: size, scale: 0.5)
+    let scratch = room.floats(ShortText.scratchFloats(headDim: size), filled: 0)
+    return [
+      same("attention over a short text", tokens * size) { isTwin, out in
+        let output = Output(base: out, stride: size)
+        if isTwin { Reference.attendShortly(text, into: output) } else { attend(text, scratch, output) }
+      }
+    ]
   }
 
   private func floatAttention(_ size: Int, _ count: Int, _ queries: UnsafeMutablePointer<Float>)

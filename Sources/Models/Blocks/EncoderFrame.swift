@@ -84,7 +84,7 @@ final class EncoderFrame {
       all.columns(from: 0, count: queries),
       adding: (
         all.columns(from: queries, count: width), all.columns(from: queries + width, count: width)
-      ), shape: shape, layer: index, of: cache, at: layout, into: out)
+      ), shape: shape, layer: index, of: cache, at: layout, isLast: true, into: out)
     return out
   }
 }
