@@ -278,32 +278,38 @@ package struct FloatBlock {
   }
 }
 
-/// One key-value head of a short text whose tokens all see each other, with the query heads that share it. Rows of queries, keys
-/// and values are equally far apart.
+/// One key-value head of a short text whose tokens all see each other, with some rows of the query heads that share it. Rows of
+/// queries, keys and values are equally far apart.
 package struct ShortText {
-  /// `[tokens, group · headDim]`.
+  /// `[rows, group · headDim]`.
   package var queries: UnsafePointer<Float>
   /// `[tokens, headDim]` each.
   package var keys, values: UnsafePointer<Float>
   /// Floats between rows.
   package var stride: Int
-  /// At most 32.
+  package var rows: Int
+  /// At most `mostTokens`.
   package var tokens: Int
   package var group: Int
   /// A multiple of 32.
   package var headDim: Int
   package var scale: Float
 
+  /// All rows of a text.
   package init(
     queries: UnsafePointer<Float>, keys: UnsafePointer<Float>, values: UnsafePointer<Float>, stride: Int,
     tokens: Int, group: Int, headDim: Int, scale: Float
   ) {
     (self.queries, self.keys, self.values, self.stride) = (queries, keys, values, stride)
     (self.tokens, self.group, self.headDim, self.scale) = (tokens, group, headDim, scale)
+    rows = tokens
   }
 
+  /// Of longer texts products of integers are worth their rounding.
+  package static let mostTokens = 128
+
   /// Floats of scratch: keys by dimension, weights of four rows, and two squares of 16.
-  package static func scratchFloats(headDim: Int) -> Int { (headDim + 4) * 32 + 512 }
+  package static func scratchFloats(headDim: Int) -> Int { (headDim + 4) * mostTokens + 512 }
 }
 
 /// Keys or values of one head in one block of the cache, int16 or int8: keys `[headDim / 2][32][2]`, values

@@ -83,7 +83,7 @@ func adding(
 }
 
 @inline(__always)
-private func store(_ sums: EightSums, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
+func store(_ sums: EightSums, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
   _mm512_storeu_ps(out, sums.0)
   _mm512_storeu_ps(out + 16, sums.1)
   _mm512_storeu_ps(out + stride, sums.2)

@@ -4,27 +4,31 @@
 package import KernelTypes
 import _Builtin_intrinsics.intel
 
-/// `out[r] = softmax(scale · q[r] · keysᵀ) · values` for all rows and query heads. Scalar twin: `Reference.attendShortly`.
+/// `out[r] = softmax(scale · q[r] · keysᵀ) · values` for some rows and all query heads. Scalar twin:
+/// `Reference.attendShortly`.
 package func attendShortly(_ text: ShortText, _ scratch: UnsafeMutablePointer<Float>, into out: Output) {
   let (tokens, headDim, stride) = (text.tokens, text.headDim, text.stride)
-  let keys = scratch  // [headDim][32]
-  let weights = keys + headDim * blockTokens  // [4][32]
-  transpose(text, into: keys, weights + 4 * blockTokens)
+  let width = (tokens + 31) & ~31
+  let keys = scratch  // [headDim][width]
+  let weights = keys + headDim * width  // [4][width]
+  transpose(text, into: keys, width, weights + 4 * width)
   let zero = _mm512_setzero_ps()
   let none: EightSums = (zero, zero, zero, zero, zero, zero, zero, zero)
-  let fourWeights = fourRows(weights, blockTokens)
+  let fourWeights = fourRows(weights, width)
   for head in 0..<text.group {
     let (queries, target) = (text.queries + head * headDim, out.base + head * headDim)
     var r = 0
-    while r < tokens {
+    while r < text.rows {
       // Where fewer than four are left the last one stands for the others: it is written again.
-      let (r1, r2, r3) = (min(r + 1, tokens - 1), min(r + 2, tokens - 1), min(r + 3, tokens - 1))
+      let last = text.rows - 1
+      let (r1, r2, r3) = (min(r + 1, last), min(r + 2, last), min(r + 3, last))
       let rows = (queries + r * stride, queries + r1 * stride, queries + r2 * stride, queries + r3 * stride)
-      let scores = adding(none, rows, 0, headDim, keys, blockTokens)
-      softmax(scores.0, scores.1, tokens, weights)
-      softmax(scores.2, scores.3, tokens, weights + blockTokens)
-      softmax(scores.4, scores.5, tokens, weights + 2 * blockTokens)
-      softmax(scores.6, scores.7, tokens, weights + 3 * blockTokens)
+      var j = 0
+      while j < width {
+        store(adding(none, rows, 0, headDim, keys + j, width), weights + j, width)
+        j += 32
+      }
+      for row in 0..<4 { softmax(weights + row * width, tokens) }
       var d = 0
       while d < headDim {
         let sums = adding(none, fourWeights, 0, tokens, text.values + d, stride)
@@ -45,34 +49,57 @@ private func store(_ low: __m512, _ high: __m512, _ out: UnsafeMutablePointer<Fl
   _mm512_storeu_ps(out + 16, high)
 }
 
-/// The softmax of a row's scores, those of the first `tokens` keys.
+/// The softmax of a row's scores in their place.
 @inline(__always)
-private func softmax(_ low: __m512, _ high: __m512, _ tokens: Int, _ out: UnsafeMutablePointer<Float>) {
+private func softmax(_ scores: UnsafeMutablePointer<Float>, _ count: Int) {
   let hidden = _mm512_set1_ps(-Float.infinity)
-  let s0 = _mm512_mask_mov_ps(hidden, tailMask(min(16, tokens)), low)
-  let s1 = _mm512_mask_mov_ps(hidden, tailMask(max(0, tokens - 16)), high)
-  let m16 = _mm512_max_ps(s0, s1)
-  let m8 = _mm256_max_ps(m16.lowHalf, m16.highHalf)
-  let m4 = _mm_max_ps(m8.lowHalf, m8.highHalf)
-  let top = _mm512_set1_ps(max(max(m4[0], m4[1]), max(m4[2], m4[3])))
-  let (e0, e1) = (exponential(_mm512_sub_ps(s0, top)), exponential(_mm512_sub_ps(s1, top)))
-  let share = _mm512_set1_ps(1 / sum(_mm512_add_ps(e0, e1)))
-  store(_mm512_mul_ps(e0, share), _mm512_mul_ps(e1, share), out)
+  let (whole, mask) = ((count - 1) & ~15, tailMask((count - 1) % 16 + 1))
+  // The last sixteen, of which some may be no scores.
+  let rest = _mm512_mask_mov_ps(hidden, mask, load(scores, whole))
+  var largest = rest
+  var j = 0
+  while j < whole {
+    largest = _mm512_max_ps(largest, load(scores, j))
+    j += 16
+  }
+  let eight = _mm256_max_ps(largest.lowHalf, largest.highHalf)
+  let four = _mm_max_ps(eight.lowHalf, eight.highHalf)
+  let top = _mm512_set1_ps(max(max(four[0], four[1]), max(four[2], four[3])))
+  let last = exponential(_mm512_sub_ps(rest, top))
+  _mm512_storeu_ps(scores + whole, last)
+  var total = last
+  j = 0
+  while j < whole {
+    let e = exponential(_mm512_sub_ps(load(scores, j), top))
+    _mm512_storeu_ps(scores + j, e)
+    total = _mm512_add_ps(total, e)
+    j += 16
+  }
+  let share = _mm512_set1_ps(1 / sum(total))
+  j = 0
+  while j <= whole {
+    _mm512_storeu_ps(scores + j, _mm512_mul_ps(load(scores, j), share))
+    j += 16
+  }
 }
 
 /// Keys by dimension, times the scale, with zeros in place of tokens that are not there.
 ///
-/// - Parameter squares: two of 16 × 16.
+/// - Parameters:
+///   - width: floats of a dimension.
+///   - squares: two of 16 × 16.
 @inline(__always)
 private func transpose(
-  _ text: ShortText, into keys: UnsafeMutablePointer<Float>, _ squares: UnsafeMutablePointer<Float>
+  _ text: ShortText, into keys: UnsafeMutablePointer<Float>, _ width: Int,
+  _ squares: UnsafeMutablePointer<Float>
 ) {
   let scale = _mm512_set1_ps(text.scale)
-  for first in [0, 16] {
+  let (a, b) = (squares, squares + 256)
+  var first = 0
+  while first < width {
     let rows = min(16, max(0, text.tokens - first))
     var d = 0
     while d < text.headDim {
-      let (a, b) = (squares, squares + 256)
       for row in 0..<rows {
         _mm512_storeu_ps(a + 16 * row, _mm512_mul_ps(load(text.keys, (first + row) * text.stride + d), scale))
       }
@@ -80,9 +107,10 @@ private func transpose(
       unshuffle(a, into: b, 16)
       unshuffle(b, into: a, 16)
       unshuffle(a, into: b, 16)
-      unshuffle(b, into: keys + d * blockTokens + first, blockTokens)
+      unshuffle(b, into: keys + d * width + first, width)
       d += 16
     }
+    first += 16
   }
 }
 

@@ -52,12 +52,15 @@ import Testing
       guard let attend = kernels.attendShortly else { continue }
       for (headDim, group) in [(32, 1), (32, 3), (64, 1), (64, 2), (96, 1), (128, 1)] {
         let (stride, width) = ((group + 2) * headDim + 5, group * headDim)
-        for tokens in [1, 2, 3, 4, 5, 8, 15, 16, 17, 19, 31, 32] {
+        let counts = [1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 65, 100, 127, 128]
+        for (first, tokens) in counts.flatMap({ [(0, $0), ($0 / 3, $0)] }) {
           let rows = Bytes.floats((tokens + 2) * stride, using: &random)
           for i in tokens * stride..<(tokens + 2) * stride { rows.floats[i] = .nan }
-          let text = ShortText(
-            queries: rows.floats, keys: rows.floats + width, values: rows.floats + width + headDim,
-            stride: stride, tokens: tokens, group: group, headDim: headDim, scale: 0.7)
+          var text = ShortText(
+            queries: rows.floats + first * stride, keys: rows.floats + width,
+            values: rows.floats + width + headDim, stride: stride, tokens: tokens, group: group,
+            headDim: headDim, scale: 0.7)
+          text.rows = tokens - first
           let (found, exact) = (Bytes(tokens * (width + 3) * 4), Bytes(tokens * (width + 3) * 4))
           for bytes in [found, exact] { bytes.floats.update(repeating: 5, count: tokens * (width + 3)) }
           let scratch = Bytes(ShortText.scratchFloats(headDim: headDim) * 4)

@@ -157,11 +157,10 @@ extension ComputeContext {
   ///   - queries: `[rows, heads · headDim]`, rotated.
   ///   - new: what the cache takes over for the step's positions, each `[rows, kvHeads · headDim]`, keys normalised and
   ///     rotated, values nil where they are a part of the keys; nil when it has them already.
-  ///   - isLast: whether no later step sees what the cache takes over.
   ///   - out: `[rows, heads · valueDim]`.
   package func attend(
     _ queries: Rows, adding new: (keys: Rows, values: Rows?)?, shape: AttentionShape, layer: Int,
-    of cache: KVCache, at layout: StepLayout, isLast: Bool = false, into out: Rows
+    of cache: KVCache, at layout: StepLayout, into out: Rows
   ) {
     let storage = cache.layer(layer)
     let width = shape.kvHeads * shape.headDim
@@ -184,9 +183,10 @@ extension ComputeContext {
     // Rows see what other tiles of their sequence add. Where there are none, as in decode, a head's keys and values are
     // added just before they are read, by the thread that reads them.
     let addsInTiles = layout.hasWholeSpans
+    let short = !layout.keepsKeys && storage.format != .f32 ? shortAttention(queries, new, shape) : nil
     if let new, !addsInTiles {
       forEachRow(queries.count, work: 4 * width) { range in
-        for span in layout.spans {
+        for span in layout.spans where short == nil || !span.isShortText {
           store(
             new, rows: range.clamped(to: span.row..<span.row + span.count), heads: 0..<shape.kvHeads,
             of: span, storage: storage, layout: layout)
@@ -197,9 +197,8 @@ extension ComputeContext {
       // Neighbouring indices are the heads of one tile: they read neighbouring cache memory.
       let head = index % shape.kvHeads
       let tile = layout.tiles[index / shape.kvHeads]
-      if isLast, let new, storage.format != .f32,
-        attendShortly(tile, head: head, shape, queries, new, layout, out, workerScratch[worker])
-      {
+      if let short, let segment = layout.onlySegment(of: tile), layout.spans[segment.span].isShortText {
+        short(segment, head, layout, out, workerScratch[worker])
         return
       }
       if let new, addsInTiles {
@@ -216,28 +215,32 @@ extension ComputeContext {
     }
   }
 
-  /// One key-value head of a text that is short and whole, and whose tokens all see each other; false for others.
-  private func attendShortly(
-    _ tile: StepLayout.Tile, head: Int, _ shape: AttentionShape, _ queries: Rows,
-    _ new: (keys: Rows, values: Rows?), _ layout: StepLayout, _ out: Rows, _ scratch: Scratch
-  ) -> Bool {
-    guard let kernel = kernels.attendShortly, let values = new.values, tile.segments.count == 1,
-      queries.stride == new.keys.stride, queries.stride == values.stride, shape.headDim % 32 == 0,
+  /// A head's share of some rows of a short text.
+  private typealias ShortAttention = (
+    _ rows: StepLayout.Segment, _ head: Int, _ layout: StepLayout, _ out: Rows, _ scratch: Scratch
+  ) -> Void
+
+  /// How short texts attend without a cache; nil where the shape or these kernels have no such way.
+  private func shortAttention(
+    _ queries: Rows, _ new: (keys: Rows, values: Rows?)?, _ shape: AttentionShape
+  ) -> ShortAttention? {
+    guard let kernel = kernels.attendShortly, let keys = new?.keys, let values = new?.values,
+      queries.stride == keys.stride, queries.stride == values.stride, shape.headDim % 32 == 0,
       shape.sharesBlocks, shape.sinks.isEmpty, shape.seesGroups
-    else { return false }
-    let span = layout.spans[layout.segments[tile.segments.lowerBound].span]
-    guard span.start == 0, span.count <= KVCache.blockTokens, span.groups == [0..<span.count] else {
-      return false
-    }
-    let (keyValue, query) = (head * shape.headDim, head * shape.group * shape.headDim)
-    kernel(
-      ShortText(
-        queries: queries.row(span.row) + query, keys: new.keys.row(span.row) + keyValue,
+    else { return nil }
+    return { rows, head, layout, out, scratch in
+      let (keyValue, query) = (head * shape.headDim, head * shape.group * shape.headDim)
+      let span = layout.spans[rows.span]
+      let row = span.row + rows.first
+      var text = ShortText(
+        queries: queries.row(row) + query, keys: keys.row(span.row) + keyValue,
         values: values.row(span.row) + keyValue, stride: queries.stride, tokens: span.count,
-        group: shape.group, headDim: shape.headDim, scale: shape.scale),
-      scratch.floats(ShortText.scratchFloats(headDim: shape.headDim)),
-      Output(base: out.row(span.row) + query, stride: out.stride))
-    return true
+        group: shape.group, headDim: shape.headDim, scale: shape.scale)
+      text.rows = rows.count
+      kernel(
+        text, scratch.floats(ShortText.scratchFloats(headDim: shape.headDim)),
+        Output(base: out.row(row) + query, stride: out.stride))
+    }
   }
 
   /// One key-value head's share of a tile: the queries of its group of heads at each of the tile's positions.

@@ -243,7 +243,7 @@ package struct KernelCheck {
 
   private func shortAttention() -> [KernelFinding] {
     guard let attend = kernels.attendShortly else { return [] }
-    let (tokens, size) = (19, 64)
+    let (tokens, size) = (53, 64)
     let rows = room.random(tokens * 3 * size)
     let text = ShortText(
       queries: rows, keys: rows + size, values: rows + 2 * size, stride: 3 * size, tokens: tokens, group: 1,

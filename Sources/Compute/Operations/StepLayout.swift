@@ -1,6 +1,8 @@
 // Where the rows of a step live: which sequence, which position, which cache blocks. Built once per step and
 // read by every layer.
 
+import KernelTypes
+
 /// The spans of a step in row order. Its arrays are reused from step to step.
 package final class StepLayout {
   struct Span {
@@ -16,6 +18,9 @@ package final class StepLayout {
     let slot: Int32?
     /// Positions that see each other in both directions, ascending.
     let groups: [Range<Int>]
+
+    /// Whether it is all of a short text whose tokens see each other.
+    var isShortText: Bool { start == 0 && count <= ShortText.mostTokens && groups == [0..<count] }
   }
 
   /// Consecutive rows of one span.
@@ -43,7 +48,10 @@ package final class StepLayout {
   /// Rows of the step.
   package private(set) var rows = 0
 
-  package init() {}
+  /// Whether later steps read keys and values of this one.
+  let keepsKeys: Bool
+
+  package init(keepsKeys: Bool = true) { self.keepsKeys = keepsKeys }
 
   /// Forgets the last step's spans, for the next step.
   package func reset() {
@@ -98,6 +106,11 @@ package final class StepLayout {
 
   /// Whether each tile holds its spans whole.
   var hasWholeSpans: Bool { segments.count == spans.count }
+
+  /// The rows of a tile, where they are of one span.
+  func onlySegment(of tile: Tile) -> Segment? {
+    tile.segments.count == 1 ? segments[tile.segments.lowerBound] : nil
+  }
 
   /// Cuts the spans into tiles.
   func prepareTiles(_ tiling: Tiling) {

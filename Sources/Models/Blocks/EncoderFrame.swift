@@ -9,7 +9,7 @@ import Compute
 final class EncoderFrame {
   let compute: ComputeContext
   let hidden: Int
-  let layout = StepLayout()
+  let layout = StepLayout(keepsKeys: false)
   /// What layers attend with; each layer names one.
   private let shapes: [AttentionShape]
   private let isCausal: Bool
@@ -84,7 +84,7 @@ final class EncoderFrame {
       all.columns(from: 0, count: queries),
       adding: (
         all.columns(from: queries, count: width), all.columns(from: queries + width, count: width)
-      ), shape: shape, layer: index, of: cache, at: layout, isLast: true, into: out)
+      ), shape: shape, layer: index, of: cache, at: layout, into: out)
     return out
   }
 }
