@@ -17,8 +17,8 @@ enum IndexTargets {
     guard let kind = bytes.first else { return }
     let rest = Array(bytes.dropFirst())
     if let kind = LogKind(rawValue: Int(kind)) {
-      guard let recovery = try? recovered([(kind, rest)]) else { return }
-      use(recovery.view)
+      guard let view = try? recovered([(kind, rest)]) else { return }
+      use(view)
     } else if kind == 255 {
       side(rest)
     } else {
@@ -27,7 +27,7 @@ enum IndexTargets {
   }
 
   /// A document in memory, with a vector of its own.
-  private static func recovered(_ records: [(LogKind, [UInt8])]) throws -> IndexRecovery {
+  private static func recovered(_ records: [(LogKind, [UInt8])]) throws -> IndexView {
     let key = RowKey(high: 1, low: 2)
     let passage = Passage(text: Array("hello world".utf8), range: 0..<11, rows: [key])
     let whole: [(LogKind, [UInt8])] = [
@@ -41,7 +41,7 @@ enum IndexTargets {
         try recovery.take(kind, UnsafeRawBufferPointer(bytes))
       }
     }
-    return recovery
+    return try recovery.finish()
   }
 
   private static let template: [UInt8] = {
