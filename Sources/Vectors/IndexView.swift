@@ -299,12 +299,8 @@ package struct IndexView: Sendable {
   func sort(_ hits: inout [Hit]) throws(IndexError) {
     var keys: [(score: Float, serial: UInt64, passage: Int, index: Int)] = []
     for (index, hit) in hits.enumerated() {
-      let record = try parts[hit.part].segment.record(hit.passage).record
       keys.append(
-        (
-          hit.score.isNaN ? -.infinity : hit.score,
-          parts[hit.part].segment.documents[Int(record.document)].serial, hit.passage, index
-        ))
+        (hit.score.isNaN ? -.infinity : hit.score, try serial(of: hit), hit.passage, index))
     }
     keys.sort { a, b in
       a.score != b.score ? a.score > b.score : (a.serial, a.passage) < (b.serial, b.passage)
@@ -316,15 +312,16 @@ package struct IndexView: Sendable {
 
 extension IndexView {
   /// The serial number of a hit's document.
-  package func serial(of hit: Hit) throws(IndexError) -> UInt64 {
-    let record = try parts[hit.part].segment.record(hit.passage).record
-    return parts[hit.part].segment.documents[Int(record.document)].serial
-  }
+  package func serial(of hit: Hit) throws(IndexError) -> UInt64 { try document(of: hit).serial }
 
   /// The passages of a hit's document, as its part counts them.
   package func passages(around hit: Hit) throws(IndexError) -> Range<Int> {
-    let record = try parts[hit.part].segment.record(hit.passage).record
-    return parts[hit.part].segment.documents[Int(record.document)].passages
+    try document(of: hit).passages
+  }
+
+  private func document(of hit: Hit) throws(IndexError) -> SegmentDocument {
+    let segment = parts[hit.part].segment
+    return segment.documents[Int(try segment.record(hit.passage).record.document)]
   }
 
   /// The cosine that 95 of 100 pairs of rows stay below: what is not nearer than that is near by chance. -1 for a view of

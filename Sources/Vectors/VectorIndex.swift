@@ -213,8 +213,7 @@ package final class VectorIndex: Sendable {
         }
       }
       let serial = writer.manifest.nextSerial
-      let segment = try Segment(
-        [(document, serial)], vectors: vectors, dimensions: view.dimensions)
+      let segment = try Segment([(document, serial)], vectors: vectors, dimensions: view.dimensions)
       var records: [(LogKind, [UInt8])] = []
       if !missing.isEmpty { records.append((.rows, IndexWriter.payload(rows: missing))) }
       records.append((.document, IndexWriter.payload(document, serial: serial)))

@@ -135,7 +135,8 @@ enum Reference {
 
   static func attendShortly(_ text: ShortText, into out: Output) {
     let headDim = text.headDim
-    for (head, r) in (0..<text.group).flatMap({ head in (0..<text.rows).map { (head, $0) } }) {
+    for i in 0..<text.group * text.rows {
+      let (head, r) = (i / text.rows, i % text.rows)
       let query = text.queries + r * text.stride + head * headDim
       let scores = (0..<text.tokens).map { j in
         (0..<headDim).reduce(0.0) { $0 + Double(query[$1]) * Double(text.keys[j * text.stride + $1]) }

@@ -20,7 +20,7 @@ package final class StepLayout {
     let groups: [Range<Int>]
 
     /// Whether it is all of a short text whose tokens see each other.
-    var isShortText: Bool { start == 0 && count <= ShortText.mostTokens && groups == [0..<count] }
+    var isShortText: Bool { start == 0 && count <= ShortText.mostTokens && groups.first == 0..<count }
   }
 
   /// Consecutive rows of one span.

@@ -111,9 +111,12 @@ package struct SentencePass: Sendable {
   ) throws(SearchError) {
     guard !passages.isEmpty else { return }
     let maker = SideKind.words.maker(encoder)
-    var room =
-      Self.fewWords + Self.wordsOfPassage * view.passageCount - view.sideCount { $0 == maker } - words.count
-    var (unread, seen): ([[UInt8]], Set<RowKey>) = ([], [])
+    // A view remembers its size.
+    let size = try SearchError.index { () throws(IndexError) in try view.wordCount() }
+    let kept = view.sideCount { $0 == maker } + words.count
+    var room = Self.fewWords + Self.wordsOfPassage * size.passages - kept
+    var unread: [(key: RowKey, spelling: [UInt8])] = []
+    var seen: Set<RowKey> = []
     func add(_ spelling: [UInt8], _ term: [UInt8]?) throws(SearchError) {
       let key = WordReader.key(spelling)
       guard room > 0, seen.insert(key).inserted, !words.has(key), !view.hasSide(key, maker) else { return }
@@ -123,7 +126,7 @@ package struct SentencePass: Sendable {
         }
         guard isFrequent else { return }
       }
-      unread.append(spelling)
+      unread.append((key, spelling))
       room -= 1
     }
     for word in WordReader.common { try add(word, nil) }
@@ -132,10 +135,8 @@ package struct SentencePass: Sendable {
         try add(Array(passage.text[word.range]), word.term)
       }
     }
-    let vectors = try WordReader(encoder: encoder).read(unread, isUnwanted: isUnwanted)
-    for (spelling, vector) in zip(unread, vectors) {
-      words.append(WordReader.key(spelling), WordReader.bytes(vector))
-    }
+    let vectors = try WordReader(encoder: encoder).read(unread.map(\.spelling), isUnwanted: isUnwanted)
+    for (word, vector) in zip(unread, vectors) { words.append(word.key, WordReader.bytes(vector)) }
   }
 
   private mutating func save(
@@ -156,10 +157,8 @@ package struct SentencePass: Sendable {
     let view = index.view
     let maker = SideKind.sentences.maker(encoder)
     let (kept, alive) = (view.sideCount { $0 == maker }, view.passageCount)
-    guard kept - alive > Self.mostStale, kept - alive > kept / 4, reserve(64 * (alive + view.mostTerms))
-    else {
-      return
-    }
+    let keys = alive + view.mostTerms
+    guard kept - alive > Self.mostStale, kept - alive > kept / 4, reserve(64 * keys) else { return }
     var living: (passages: Set<RowKey>, words: Set<RowKey>) = ([], Set(WordReader.common.map(WordReader.key)))
     for document in view.documents {
       guard !isUnwanted() else { return }

@@ -10,13 +10,13 @@ enum SideKind: UInt64, CaseIterable {
   /// Counts the forms of what is kept, and the rules by which sentences and words are found.
   private static let version = 3
 
-  /// Names the kind, and all that what an encoder makes of it depends on.
+  /// Names the kind, and everything that the entries of an encoder depend on.
   func maker(_ encoder: any PassageEncoder) -> RowKey {
     let own = RowKey(of: Array("\(Self.version)\u{0}\(encoder.computation)\u{0}\(encoder.room)".utf8))
     return RowKey(high: own.high, low: rawValue)
   }
 
-  /// How much of a kind there is, whoever made it.
+  /// Entries of the kind, whoever made them.
   func count(in view: IndexView) -> Int { view.sideCount { $0.low == rawValue } }
 }
 

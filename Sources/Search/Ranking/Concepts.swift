@@ -34,11 +34,12 @@ struct ConceptFinder {
 
   /// Finds the words that are not known yet beside the index, and has the others read.
   mutating func read(_ texts: [WordRuns], isUnwanted: () -> Bool) throws(SearchError) {
+    let wanted = texts.flatMap(\.spellings).filter { known[$0] == nil }
+    guard !wanted.isEmpty else { return }
     let shared = common.isEmpty ? WordReader.common : []
     var found: [[UInt8]: [Float]] = [:]
     var (unread, seen): ([[UInt8]], Set<[UInt8]>) = ([], [])
-    for spelling in shared + texts.flatMap(\.spellings) where known[spelling] == nil {
-      guard seen.insert(spelling).inserted else { continue }
+    for spelling in shared + wanted where seen.insert(spelling).inserted {
       let kept = view.side(WordReader.key(spelling), maker)
         .flatMap { WordReader.vector($0, dimensions: reader.encoder.dimensions) }
       if let kept { found[spelling] = kept.vector } else { unread.append(spelling) }

@@ -27,6 +27,7 @@ package struct SideBlock: Sendable {
 
   package init() {}
 
+  /// Entries.
   package var count: Int { records.count }
 
   /// Bytes of all entries.

@@ -8,11 +8,11 @@ struct TermTableBuilder {
   /// Words of each passage without stop words.
   private(set) var lengths: [UInt32] = []
 
-  /// The postings of a term; the passage that is read is not among the bytes yet.
+  /// The postings of a term, from the first passage that has it on; the one that is read is not among the bytes yet.
   private struct Postings {
     var bytes: [UInt8] = []
     var passage: Int
-    var frequency = 0
+    var frequency = 1
     /// The last passage among the bytes.
     var last = 0
 
@@ -43,7 +43,6 @@ struct TermTableBuilder {
       } else {
         numbers[word.term] = postings.count
         postings.append(Postings(passage: passage))
-        postings[postings.count - 1].count(in: passage)
       }
     }
     lengths.append(length)
