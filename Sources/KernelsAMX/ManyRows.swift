@@ -21,13 +21,13 @@ private var worthwhileRows: Int { 32 }
 @inline(__always)
 func totalBytes() -> Int { 16 * tileBytes + 2 * tileBytes + 64 }
 
-/// A panel by at least 4 rows of x, the first of which are `first`'s: into the first `outputs` (1 ... 16) columns of y.
+/// A panel by at least 4 rows of x, the first of which are `first`'s.
 @inline(__always)
-func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs: Int, into y: Output) {
+func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int) {
   guard xRows >= worthwhileRows else {
-    return multiplyRows(first, bits: bits, block: block, rows: xRows, outputs: outputs, into: y)
+    return multiplyRows(first, bits: bits, block: block, rows: xRows)
   }
-  let (mask, sums) = (tailMask(outputs), UnsafeMutableRawPointer(first.totals) + 16 * tileBytes)
+  let (y, sums) = (first.y, UnsafeMutableRawPointer(first.totals) + 16 * tileBytes)
   var p = first
   if bits == 4 {
     p.panel = panelOfBytes(p, block)
@@ -48,7 +48,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
     if block == 64 { sixteenRows64(p, sums) } else { sixteenRows32(p, sums) }
     p.next = max(p.next, p.last)
     for i in 0..<tileRows {
-      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, mask, sumOfSlots(p.totals + 256 * i, p.blocks))
+      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, p.mask, sumOfSlots(p.totals + 256 * i, p.blocks))
     }
     r += tileRows
   }
@@ -59,7 +59,7 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int, output
 /// ends behind where it was.
 @inline(never)
 func panelOfBytes(_ p: Pass, _ block: Int) -> UnsafeRawPointer {
-  let out = UnsafeMutableRawPointer(p.factors) - 16 * paddedColumns(p.blocks * block)
+  let out = UnsafeMutableRawPointer(mutating: p.factors) - 16 * paddedColumns(p.blocks * block)
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
   for j in stride(from: p.blocks - 1, through: 0, by: -1) {
     let (source, target) = (p.panel + 8 * block * j + (p.isShared ? j >> 1 : j) * p.gap, out + 16 * block * j)
@@ -106,7 +106,9 @@ private func step(_ p: Pass, _ j: Int, block: Int, isFirst: Bool, _ room: Unsafe
   let sums = room + (j & 1) * tileBytes
   let weights = p.panel + 16 * block * j + (p.isShared ? j >> 1 : j) * p.gap
   multiplyTiles(p.x + j * block, p.stride, weights, block, into: sums)
-  let (scale, bias) = (load(p.factors, 32 * j), load(p.factors, 32 * j + 16))
+  // Of many rows they are floats.
+  let factors = (p.factors + (p.isShared ? j >> 1 : j) * p.factorStep).assumingMemoryBound(to: Float.self)
+  let (scale, bias) = (load(factors, 0), load(factors, 16))
   let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
   let total = p.totals + 16 * (j & 15)
   @inline(__always)

@@ -74,8 +74,8 @@ package func multiplyInt8Interleaved(
     if x.count >= 4 {
       let ahead = o + Panel.width < weights.count ? panelBytes : min(panelBytes, weights.aheadBytes)
       multiplyPanel(
-        pass(panel, shape, x, scratch, prefetching: next, upTo: next + ahead), bits: wholeBits(shape.bits),
-        block: block, rows: x.count, outputs: count, into: output)
+        pass(panel, shape, x, scratch, prefetching: next, upTo: next + ahead, into: output, outputs: count),
+        bits: wholeBits(shape.bits), block: block, rows: x.count)
     } else {
       for r in 0..<x.count {
         let one: PanelRow = (
@@ -94,52 +94,48 @@ package func multiplyInt8Interleaved(
 
 // MARK: Many rows of x
 
-/// A panel for the kernels of many rows: scales and biases as floats, and weights as nibbles or bytes, in scratch.
+/// A panel for the kernels of many rows: as it is, or in scratch with its weights as nibbles or bytes and its scales as floats.
 ///
 /// For few rows the next panel is prefetched into the second-level cache: the first has no room for two beside x and the sums
 /// (8 rows from memory: 21 GB/s, 16 with the first level, 11 without). Many rows leave it time to come to the first.
 @inline(never)
 func pass(
   _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: Int8Activations, _ scratch: UnsafeMutableRawPointer,
-  prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer
+  prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer, into y: Output, outputs: Int
 ) -> Pass {
-  let (bits, columns, scaleFormat) = (shape.bits, shape.columns, shape.scaleFormat)
+  let (bits, columns) = (shape.bits, shape.columns)
   let block = blockSize(shape.groupSize)
-  let (half, perGroup) = (factorBytes(scaleFormat), shape.groupSize / block)
-  let floats = (scratch + 16 * paddedColumns(columns)).assumingMemoryBound(to: Float.self)
-  let isWhole = bits == 4 || bits == 8
+  let (half, perGroup) = (factorBytes(shape.scaleFormat), shape.groupSize / block)
+  let (blocks, a, weights) = (columns / block, paddedColumns(columns), blockBytes(block, bits))
   // Weights in scratch are at a distance from the sums at which loads do not look, modulo 4 KiB, like what was just stored:
   // with the near prefetches 512 rows of x are 5 to 7 % faster so. Eight would not pay for the copy.
   let isMany = x.count >= 32
-  let isMoved = !isWhole || isMany
-  var (at, target, out) = (panel, floats, scratch)
+  var p: Pass = (
+    panel: panel + 2 * half, gap: 2 * half, isShared: perGroup > 1, blocks: blocks, x: x.base,
+    stride: x.rowBytes, a: a, c: a + 4 * paddedBlocks(columns, block), factors: panel,
+    factorStep: 2 * half + perGroup * weights, scaleFormat: shape.scaleFormat,
+    totals: (scratch + int8PanelBytes(columns, block) - totalBytes()).assumingMemoryBound(to: Float.self),
+    next: next, last: last, share: (last - next) / (blocks * passCount(x.count)) + 1, isFar: !isMany, y: y,
+    mask: tailMask(outputs)
+  )
+  let isWhole = bits == 4 || bits == 8
+  guard !isWhole || isMany else { return p }
+  var (at, out) = (panel, scratch)
+  var floats = scratch + 16 * paddedColumns(columns)
+  (p.panel, p.gap) = (UnsafeRawPointer(scratch), 0)
+  (p.factors, p.factorStep, p.scaleFormat) = (UnsafeRawPointer(floats), 128, .f32)
   for _ in 0..<columns / shape.groupSize {
-    let (scale, bias) = (factors(at, scaleFormat), factors(at + half, scaleFormat))
+    _mm512_storeu_ps(floats, factors(at, shape.scaleFormat))
+    _mm512_storeu_ps(floats + 64, factors(at + half, shape.scaleFormat))
+    floats += 128
     at += 2 * half
     for _ in 0..<perGroup {
-      _mm512_storeu_ps(target, scale)
-      _mm512_storeu_ps(target + 16, bias)
-      target += 32
-      if isMoved {
-        if isWhole {
-          copyRegisters(at, blockBytes(block, bits), out)
-        } else {
-          unpack(at, bits, block, out)
-        }
-        out += blockBytes(block, wholeBits(bits))
-      }
-      at += blockBytes(block, bits)
+      if isWhole { copyRegisters(at, weights, out) } else { unpack(at, bits, block, out) }
+      out += blockBytes(block, wholeBits(bits))
+      at += weights
     }
   }
-  let blocks = columns / block
-  let a = paddedColumns(columns)
-  return (
-    panel: isMoved ? UnsafeRawPointer(scratch) : panel + 2 * half, gap: isMoved ? 0 : 2 * half,
-    isShared: perGroup > 1, blocks: blocks, x: x.base, stride: x.rowBytes, a: a,
-    c: a + 4 * paddedBlocks(columns, block), factors: floats,
-    totals: floats + 32 * factorBlocks(columns, block), next: next, last: last,
-    share: (last - next) / (blocks * passCount(x.count)) + 1, isFar: !isMany
-  )
+  return p
 }
 
 /// A block of two planes, or of one of 2 bits, as nibbles or bytes.

@@ -48,16 +48,17 @@ package func multiplyInt8Panel(
   }
   let first: Pass = (
     panel: UnsafeRawPointer(panel), gap: 0, isShared: false, blocks: blocks, x: x.base, stride: x.rowBytes,
-    a: a, c: a + 4 * paddedBlocks(columns, block), factors: factors,
-    totals: factors + 32 * factorBlocks(columns, block), next: next, last: last, share: share, isFar: isFew
+    a: a, c: a + 4 * paddedBlocks(columns, block), factors: UnsafeRawPointer(factors), factorStep: 128,
+    scaleFormat: .f32,
+    totals: factors + 32 * factorBlocks(columns, block), next: next, last: last, share: share, isFar: isFew,
+    y: y, mask: tailMask(weights.count)
   )
-  multiplyPanel(first, bits: weights.bits, block: block, rows: x.count, outputs: weights.count, into: y)
+  multiplyPanel(first, bits: weights.bits, block: block, rows: x.count)
 }
 
-/// A panel by at least 4 rows of x, eight or four at a time: into the first `outputs` (1 ... 16) columns of y.
+/// A panel by at least 4 rows of x, eight or four at a time.
 @inline(__always)
-func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs: Int, into y: Output) {
-  let mask = tailMask(outputs)
+func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int) {
   var p = first
   // Slots are written by their first block; those without one are zero.
   for slot in min(p.blocks, 16)..<slots(p.blocks) {
@@ -69,6 +70,7 @@ func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs
     let isEight = xRows >= 8 && xRows - r > 4
     r = min(r, xRows - (isEight ? 8 : 4))
     p.x = first.x + r * p.stride
+    p.y.base = first.y.base + r * first.y.stride
     p.last = min(first.last, p.next + p.blocks * p.share)
     switch (bits, block, isEight) {
     case (4, 64, true): eightRows4x64(p)
@@ -82,8 +84,10 @@ func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int, outputs
     }
     p.next = max(p.next, p.last)
     let rows = isEight ? 8 : 4
-    for i in 0..<rows {
-      _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, mask, sumOfSlots(p.totals + 256 * i, p.blocks))
+    if !isTree(p.blocks) {
+      for i in 0..<rows {
+        _mm512_mask_storeu_ps(p.y.base + i * p.y.stride, p.mask, sumOfSlots(p.totals + 256 * i, p.blocks))
+      }
     }
     r += rows
   }
@@ -111,6 +115,10 @@ func sumOfSlots(_ slots: UnsafeMutablePointer<Float>, _ blocks: Int) -> __m512 {
   // Zeros that are added change nothing but a negative zero.
   return isFew ? _mm512_add_ps(all, _mm512_setzero_ps()) : all
 }
+
+/// Whether each slot has as many blocks as the others: then the last blocks add the slots up, beside their products.
+@inline(__always)
+private func isTree(_ blocks: Int) -> Bool { blocks >= 16 && blocks & 15 == 0 }
 
 // MARK: Interleaving
 
@@ -251,13 +259,15 @@ func interleave(
 // MARK: Products
 
 /// Some rows of x by a panel. `panel` is where the first block's weights are; `gap` bytes are between those of each block and
-/// the next, or of each two if they share their factors. `a` and `c` are where a row of x has its scales and its sums; the
-/// memory from `next` to `last` is prefetched, `share` bytes with each block, `isFar` into the second-level cache.
+/// the next, or of each two if they share their factors. `factors` is where its scales are, which its biases follow, and
+/// `factorStep` bytes after it are those of the next block, or of the next two that share them. `a` and `c` are where a row of x has its scales and its sums; the
+/// memory from `next` to `last` is prefetched, `share` bytes with each block, `isFar` into the second-level cache. Results go
+/// to `y`, where `mask` has an output.
 typealias Pass = (
   panel: UnsafeRawPointer, gap: Int, isShared: Bool, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int,
   c: Int,
-  factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>, next: UnsafeRawPointer,
-  last: UnsafeRawPointer, share: Int, isFar: Bool
+  factors: UnsafeRawPointer, factorStep: Int, scaleFormat: FloatFormat, totals: UnsafeMutablePointer<Float>,
+  next: UnsafeRawPointer, last: UnsafeRawPointer, share: Int, isFar: Bool, y: Output, mask: __mmask16
 )
 
 // A function for each shape: inlined together they share registers and spill them.
@@ -288,10 +298,29 @@ func fourRows8x32(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 32) }
 
 @inline(__always)
 private func pass(_ p: Pass, rows: Int, bits: Int, block: Int) {
+  let end = p.blocks
   // A slot's first block finds nothing to add to.
-  let first = min(16, p.blocks)
-  for j in 0..<first { step(p, j, rows: rows, bits: bits, block: block, isFirst: true) }
-  for j in first..<p.blocks { step(p, j, rows: rows, bits: bits, block: block, isFirst: false) }
+  guard isTree(end) else {
+    let first = min(16, end)
+    for j in 0..<first { step(p, j, rows: rows, bits: bits, block: block, isFirst: true, merges: 0) }
+    for j in first..<end { step(p, j, rows: rows, bits: bits, block: block, isFirst: false, merges: 0) }
+    return
+  }
+  let isOnly = end == 16
+  for j in 0..<(isOnly ? 8 : 16) {
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: true, merges: 0)
+  }
+  for j in 16..<max(16, end - 8) {
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: false, merges: 0)
+  }
+  for j in end - 8..<end - 4 {
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 1)
+  }
+  for j in end - 4..<end - 2 {
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 2)
+  }
+  step(p, end - 2, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 3)
+  step(p, end - 1, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 4)
 }
 
 /// 1.5 · 2^23: integers below 2^22 that are added to its bits are added to the float. The sums of a block are, at most
@@ -329,8 +358,13 @@ func prefetchShare(
 }
 
 /// Block `j` of the panel by `rows` rows of x.
+///
+/// - Parameter merges: how many levels of the tree of `sumOfSlots` end with the block: slots 8 to 11 meet their first neighbour,
+///   and slot 15 has the sum.
 @inline(__always)
-private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool) {
+private func step(
+  _ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool, merges: Int
+) {
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
   let x = p.x + j * block
@@ -382,14 +416,40 @@ private func step(_ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst
     (p0, p1) = (_mm512_add_epi32(p0, h0), _mm512_add_epi32(p1, h1))
     (p2, p3) = (_mm512_add_epi32(p2, h2), _mm512_add_epi32(p3, h3))
   }
-  let (scale, bias) = (load(p.factors, 32 * j), load(p.factors, 32 * j + 16))
+  let factor = p.factors + (p.isShared ? j >> 1 : j) * p.factorStep
+  let scale = factors(factor, p.scaleFormat)
+  let bias = factors(factor + factorBytes(p.scaleFormat), p.scaleFormat)
   let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
   let total = p.totals + 16 * (j & 15)
   @inline(__always)
   func fold(_ products: __m512i, _ i: Int) {
     let before = isFirst ? _mm512_setzero_ps() : load(total, 256 * i)
-    let sum = folded(widened(products), scale, bias, a + i * p.stride, c + i * p.stride, before)
-    _mm512_storeu_ps(total + 256 * i, sum)
+    var sum = folded(widened(products), scale, bias, a + i * p.stride, c + i * p.stride, before)
+    let slots = p.totals + 256 * i
+    @inline(__always)
+    func add(_ slot: Int) { sum = _mm512_add_ps(load(slots, 16 * slot), sum) }
+    let slot = j & 15
+    switch merges {
+    case 0: _mm512_storeu_ps(slots + 16 * slot, sum)
+    case 1:
+      add(slot - 8)
+      _mm512_storeu_ps(slots + 16 * (slot - 8), sum)
+    case 2:
+      add(slot - 8)
+      add(slot - 12)
+      _mm512_storeu_ps(slots + 16 * (slot - 12), sum)
+    case 3:
+      add(6)
+      add(2)
+      add(0)
+      _mm512_storeu_ps(slots, sum)
+    default:
+      add(7)
+      add(3)
+      add(1)
+      add(0)
+      _mm512_mask_storeu_ps(p.y.base + i * p.y.stride, p.mask, sum)
+    }
   }
   fold(p0, 0)
   fold(p1, 1)
