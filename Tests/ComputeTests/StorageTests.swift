@@ -77,6 +77,50 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    (1, [4], [0]), (4, [2, 2], [0, 0, 1, 1]), (3, [2, 2], [0, 1, 1]), (8, [2, 2], [0, 0, 0, 0, 1, 1, 1, 1]),
+    (4, [1, 3], [0, 1, 1, 1]), (2, [8, 8, 8, 8], [1, 3]), (3, [], [0, 0, 0]),
+  ])
+  func `threads are spread over the nodes of memory by their processors`(
+    threads: Int, processors: [Int], places: [Int]
+  ) {
+    #expect(WorkerPool.places(of: threads, on: processors) == places)
+  }
+
+  @Test func `what is placed is done on the node of its place, whoever comes first`() {
+    // Two nodes with the same processors: what is asked of the system is possible on any machine.
+    let processors = Topology.here.nodes[0]
+    let pool = WorkerPool(threads: 4, nodes: [processors, processors])
+    #expect(pool.nodes == 2)
+    for tiles in [0..<80, 30..<62, 0..<3, 79..<80, 5..<5] {
+      let workers = Monitor([Int?](repeating: nil, count: 80))
+      pool.place(tiles, of: 0..<80) { tile, worker in
+        workers.withLock {
+          #expect($0[tile] == nil)
+          $0[tile] = worker
+        }
+      }
+      for (tile, worker) in workers.withLock({ $0 }).enumerated() {
+        #expect(worker.map { $0 / 2 } == (tiles.contains(tile) ? tile / 40 : nil), "tile \(tile)")
+      }
+    }
+  }
+
+  #if os(Linux)
+    @Test func `threads stay on their node where there are several`() throws {
+      let processor = try #require(Topology.here.nodes.first?.first)
+      let others = Topology.here.nodes.joined().filter { $0 != processor }
+      let nodes = [others.isEmpty ? [processor] : Array(others), [processor]]
+      let pool = WorkerPool(threads: 2, nodes: nodes)
+      let lists = Monitor(["", ""])
+      pool.place(0..<2, of: 0..<2) { _, worker in
+        let line = PseudoFile.lines("/proc/thread-self/status").first { $0.hasPrefix("Cpus_allowed_list:") }
+        lists.withLock { $0[worker] = String(line ?? "") }
+      }
+      #expect(lists.withLock { $0[1] } == "Cpus_allowed_list:\t\(processor)")
+    }
+  #endif
+
   @Test func `gather reads dense and quantized rows`() throws {
     var random = SeededGenerator(seed: 11)
     let context = try ComputeContext(threads: 1)

@@ -1,5 +1,6 @@
 // Weights copied into panels: the same products, memory that is asked for and given back.
 
+import Platform
 import Support
 import Testing
 
@@ -76,6 +77,47 @@ import Testing
       steps += 1
     }
     #expect(context.activeInt8?.interleaved == nil ? steps == 0 : steps == 24)
+  }
+
+  @Test func `a stack that is copied over two nodes of memory keeps its products on the way`() throws {
+    // The same processors twice: what is asked of the system is possible on any machine.
+    let nodes = [Topology.here.nodes[0], Topology.here.nodes[0]]
+    let context = try ComputeContext(threads: 5, mode: .fast, nodes: nodes)
+    #expect(context.pool.nodes == 2)
+    let (mapped, copied) = try stacks(context)
+    for count in [1, 3, 9, 40] {
+      context.copyBudget = 20_000
+      #expect(products(context, mapped, count) == products(context, copied, count), "\(count) rows")
+    }
+    context.beginStep()
+    #expect(products(context, mapped, 8) == products(context, copied, 8))
+    #expect(!copied.isCopying || context.activeInt8?.interleaved == nil)
+  }
+
+  @Test func `more threads than tiles of weights share rows of x, with the same products`() throws {
+    let one = try ComputeContext(threads: 1, mode: .fast)
+    let many = try ComputeContext(threads: 40, mode: .fast)
+    let (mapped, copied) = try stacks(one)
+    let tiles = many.tiles(
+      of: mapped, tileRows: many.tileRows(outputs: mapped.rows, columns: 192, xRows: 257))
+    #expect(ComputeContext.shares(of: 257, besides: tiles, threads: 40) == 3)
+    for count in [127, 128, 257] {
+      let expected = products(one, mapped, count)
+      #expect(products(many, mapped, count) == expected)
+      #expect(products(many, copied, count) == expected)
+    }
+  }
+
+  @Test(arguments: [
+    // Rows, tiles, threads, shares.
+    (512, 64, 2, 1), (512, 64, 16, 1), (512, 64, 32, 1), (512, 64, 64, 2), (512, 64, 128, 4),
+    (512, 256, 128, 1),
+    (127, 16, 128, 1), (128, 16, 128, 2), (1, 1, 128, 1), (0, 0, 4, 1),
+  ])
+  func `rows of x are shared where tiles are few beside the threads`(
+    rows: Int, tiles: Int, threads: Int, shares: Int
+  ) {
+    #expect(ComputeContext.shares(of: rows, besides: tiles, threads: threads) == shares)
   }
 
   @Test func `pieces are aligned, apart and zero, and go with their arena`() throws {

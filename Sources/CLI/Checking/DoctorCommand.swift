@@ -61,7 +61,11 @@ enum DoctorCommand {
   }
 
   private static var cores: Finding {
-    Finding(status: .ok, subject: "cores", detail: "\(Machine.cores) for this process")
+    let (topology, threads) = (Topology.here, Machine.cores)
+    let nodes = topology.nodes.count > 1 ? " on \(topology.nodes.count) nodes of memory" : ""
+    let words = topology.cores == threads ? "" : ", \(threads) \(threads == 1 ? "thread" : "threads")"
+    return Finding(
+      status: .ok, subject: "cores", detail: "\(topology.cores) for this process\(nodes)\(words)")
   }
 
   private static var memory: Finding {

@@ -44,16 +44,17 @@ package final class ComputeContext {
   ///   - interleaves: copies quantized weights into memory of the process, in the order of the integer kernels, where
   ///     there are kernels for it and memory: faster, but processes that serve the same file do not share it.
   ///   - useReference: the slow scalar twins instead, to tell a kernel bug from a model bug.
+  ///   - nodes: the processors of each node of memory, over which threads and weights are spread.
   /// - Throws: `unsupportedISA` when this machine cannot run `isa`.
   package init(
     threads: Int? = nil, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
-    useReference: Bool = false
+    useReference: Bool = false, nodes: [[Int]] = Topology.here.nodes
   ) throws(ComputeError) {
     let level = isa ?? CPUFeatures.best
     guard CPUFeatures.available.contains(level) else {
       throw .unsupportedISA(requested: level.rawValue, available: CPUFeatures.available.map(\.rawValue))
     }
-    pool = WorkerPool(threads: threads ?? Machine.cores)
+    pool = WorkerPool(threads: threads ?? Machine.cores, nodes: nodes)
     workerBuffers = (0..<pool.threads).map { _ in ScratchBuffer() }
     workerScratch = workerBuffers.map(\.scratch)
     self.isa = useReference ? nil : level
@@ -91,10 +92,11 @@ package final class ComputeContext {
   package func makeArena(identity: [UInt8], remembers: Bool = false) -> PanelArena? {
     guard interleaves else { return nil }
     guard !remembers, let preparedFolder, let layout = panelLayout else {
-      return PanelArena(remembers: remembers)
+      return PanelArena(remembers: remembers, nodes: pool.nodes)
     }
     return PanelArena(
-      prepared: PreparedPanels(folder: preparedFolder, identity: identity, layout: layout))
+      prepared: PreparedPanels(folder: preparedFolder, identity: identity, layout: layout),
+      nodes: pool.nodes)
   }
 
   /// A step begins: some more weights may be copied.

@@ -28,12 +28,28 @@ extension ComputeContext {
       tileRows = (tileRows + OutlierList.outputs - 1) / OutlierList.outputs * OutlierList.outputs
     }
     let stretch = tileRows
+    let tiles = tiles(of: weights, tileRows: stretch)
+    // Outliers are numbered for all rows together.
+    let shares =
+      quantized?.outliers == nil ? Self.shares(of: x.count, besides: tiles, threads: pool.threads) : 1
     // Borrowed for all of the fork: tiles count no owners (`QuantizedInput`).
     weights.parts.withUnsafeBufferPointer { parts in
-      pool.run(tiles: tiles(of: weights, tileRows: stretch)) { tile, worker in
+      guard shares > 1 else {
+        pool.run(tiles: tiles) { tile, worker in
+          multiplyTile(
+            tile, of: parts, tileRows: stretch, x: x, quantized: quantized, y: y, worker: worker)
+        }
+        return
+      }
+      pool.run(tiles: tiles * shares) { index, worker in
+        let (tile, share) = (index / shares, index % shares)
+        let start = x.count * share / shares
+        let count = x.count * (share + 1) / shares - start
+        var quantized = quantized
+        quantized?.first = start
         multiplyTile(
-          tile, of: parts, tileRows: stretch, x: x, quantized: quantized, y: y,
-          worker: worker)
+          tile, of: parts, tileRows: stretch, x: x.rows(from: start, count: count), quantized: quantized,
+          y: y.rows(from: start, count: count), worker: worker)
       }
     }
   }
@@ -72,6 +88,14 @@ extension ComputeContext {
     let most = xRows > kernels.fusedRows ? (1 << 17) / max(1, columns) : 256
     return max(Panel.width, min(fair, most, 256) / Panel.width * Panel.width)
   }
+
+  /// In how many shares rows of x are multiplied: one, unless there are so many threads that tiles of weights alone would leave
+  /// some without work. A share has rows enough for the panels that are made for it.
+  static func shares(of xRows: Int, besides tiles: Int, threads: Int) -> Int {
+    let wanted = (2 * threads + tiles - 1) / max(1, tiles)
+    return max(1, min(wanted, xRows / rowsPerShare))
+  }
+  private static let rowsPerShare = 64
 
   /// Tiles of at most `tileRows` rows; none spans two parts.
   func tiles(of weights: WeightStack, tileRows: Int) -> Int {

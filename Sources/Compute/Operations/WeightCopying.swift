@@ -20,6 +20,8 @@ extension ComputeContext {
     else {
       return
     }
+    // Panels lie near the threads that multiply them: at the same place among all of the stack, as the tiles of products do.
+    let whole = (stack.rows + Panel.width - 1) / Panel.width
     for (index, part) in stack.parts.enumerated() {
       guard let layout = part.layout, case .affine(let matrix) = part.matrix,
         part.copiedRows < matrix.count
@@ -36,10 +38,12 @@ extension ComputeContext {
       stack.place(base, panelBytes: panelBytes, part: index)
       let first = part.copiedRows / Panel.width
       let end = min(panels, first + max(1, copyBudget / panelBytes))
-      pool.run(tiles: end - first) { tile, worker in
+      let start = part.start / Panel.width
+      pool.place(start + first..<start + end, of: 0..<whole) { tile, worker in
+        let panel = tile - start
         makePanel(
-          of: matrix, from: (first + tile) * Panel.width, layout, int8, kernels,
-          into: base + (first + tile) * panelBytes, workerScratch[worker])
+          of: matrix, from: panel * Panel.width, layout, int8, kernels,
+          into: base + panel * panelBytes, workerScratch[worker])
       }
       stack.adopt(part: index, upTo: min(end * Panel.width, matrix.count))
       arena.fill((end - first) * panelBytes)

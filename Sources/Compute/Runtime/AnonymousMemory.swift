@@ -38,5 +38,12 @@ final class AnonymousMemory {
     #endif
   }
 
+  /// Has the system take small pages, also where it takes large ones unasked.
+  func refuseLargePages() {
+    #if os(Linux)
+      madvise(start, byteCount, Int32(MADV_NOHUGEPAGE))
+    #endif
+  }
+
   deinit { munmap(start, byteCount) }
 }

@@ -9,8 +9,17 @@ package final class MemoryBandwidth {
 
   package init(threads: Int) {
     buffer = .allocate(byteCount: 512 << 20, alignment: 1 << 21)
-    buffer.initializeMemory(as: UInt8.self, repeating: 1)
     pool = WorkerPool(threads: threads)
+    // Each part is first written where it is going to be read.
+    pool.place(0..<pool.threads, of: 0..<pool.threads) { part, _ in
+      self.part(part).initializeMemory(as: UInt8.self, repeating: 1)
+    }
+  }
+
+  /// What one thread reads.
+  private func part(_ index: Int) -> UnsafeMutableRawBufferPointer {
+    let bytes = buffer.count / pool.threads & ~255
+    return UnsafeMutableRawBufferPointer(rebasing: buffer[index * bytes..<(index + 1) * bytes])
   }
 
   deinit { buffer.deallocate() }
@@ -18,20 +27,18 @@ package final class MemoryBandwidth {
   /// Bytes per second that the threads read together, in whole passes over at least `seconds`: the mean, since what is compared
   /// with it has the same moments in which a shared machine is slow.
   package func read(seconds: Double) -> Double {
-    let (bytes, parts) = (UnsafeRawBufferPointer(buffer), pool.threads)
-    let slice = bytes.count / parts & ~255
     let begin = Instant.now
-    var (passes, elapsed) = (0, 0.0)
+    var (bytes, elapsed) = (0, 0.0)
     repeat {
-      pool.run(tiles: parts) { part, _ in
+      pool.run(tiles: pool.threads) { index, _ in
         // The sum must be used, or the optimizer removes the loop: it can never be zero.
-        let sum = Self.sumOfWords(UnsafeRawBufferPointer(rebasing: bytes[part * slice..<(part + 1) * slice]))
+        let sum = Self.sumOfWords(UnsafeRawBufferPointer(part(index)))
         if sum == 0 { buffer.storeBytes(of: 1, as: UInt8.self) }
       }
-      passes += 1
+      bytes += pool.threads * part(0).count
       elapsed = Instant.now.seconds(since: begin)
     } while elapsed < seconds
-    return Double(passes * slice * parts) / elapsed
+    return Double(bytes) / elapsed
   }
 
   private static func sumOfWords(_ bytes: UnsafeRawBufferPointer) -> UInt64 {

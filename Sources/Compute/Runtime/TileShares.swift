@@ -5,20 +5,41 @@ import Synchronization
 /// The tiles of a fork in shares, one for each thread. Threads take tiles as they come, so fast cores take more than slow ones.
 final class TileShares: Sendable {
   private let shares: [Share]
+  /// How many threads are near the memory of each thread, with itself.
+  private let near: [Int]
+  /// For each thread, one after the other, the shares in the order in which it takes from them: its own, the next ones of its
+  /// node, the next of others.
+  private let orders: [Share]
 
-  init(count: Int) { shares = (0..<count).map { _ in Share() } }
-
-  /// Deals `tiles` out. Nobody takes meanwhile.
-  func fill(_ tiles: Int) {
-    for (index, share) in shares.enumerated() {
-      share.fill(tiles * index / shares.count..<tiles * (index + 1) / shares.count)
+  /// - Parameter nodes: of each thread. Neighbouring threads are of one node, as are the tiles that they begin with.
+  init(nodes: [Int]) {
+    let shares = nodes.map { _ in Share() }
+    self.shares = shares
+    near = nodes.map { node in nodes.count(where: { $0 == node }) }
+    orders = nodes.indices.flatMap { worker in
+      let ring = nodes.indices.map { (worker + $0) % nodes.count }
+      return (ring.filter { nodes[$0] == nodes[worker] } + ring.filter { nodes[$0] != nodes[worker] })
+        .map { shares[$0] }
     }
   }
+
+  /// Deals `tiles` out: each goes to the thread that would begin with it if it were dealt with all of `whole`. Nobody takes
+  /// meanwhile.
+  func fill(_ tiles: Range<Int>, of whole: Range<Int>) {
+    for (index, share) in shares.enumerated() {
+      let start = whole.lowerBound + whole.count * index / shares.count
+      let end = whole.lowerBound + whole.count * (index + 1) / shares.count
+      share.fill((start..<end).clamped(to: tiles))
+    }
+  }
+
+  /// Whether all tiles were taken.
+  var areEmpty: Bool { shares.allSatisfy(\.isEmpty) }
 
   /// How far a thread has come in a fork.
   struct Turn {
     let worker: Int
-    /// Shares after its own that it has found empty.
+    /// Shares that it has found empty.
     fileprivate var passed = 0
 
     init(worker: Int) { self.worker = worker }
@@ -35,18 +56,21 @@ final class TileShares: Sendable {
   }
 
   /// Calls `body` with all tiles that `take` gives to a thread. A share is held as long as the thread takes from it: to
-  /// find it anew for each of some thousand tiles of a decode step would be a division and two counts of its owners.
+  /// find it anew for each of some thousand tiles of a decode step would be two counts of its owners.
+  ///
+  /// - Parameter staysNear: leaves tiles of other nodes to the threads there.
   @inline(__always)
-  func takeAll(worker: Int, _ body: (_ tile: Int) -> Void) {
+  func takeAll(worker: Int, staysNear: Bool = false, _ body: (_ tile: Int) -> Void) {
+    let count = staysNear ? near[worker] : shares.count
     var turn = Turn(worker: worker)
-    while turn.passed < shares.count {
+    while turn.passed < count {
       let share = share(turn)
       while let tile = share.take(turn) { body(tile) }
       turn.passed += 1
     }
   }
 
-  private func share(_ turn: Turn) -> Share { shares[(turn.worker + turn.passed) % shares.count] }
+  private func share(_ turn: Turn) -> Share { orders[turn.worker * shares.count + turn.passed] }
 }
 
 /// The tiles of a fork that one thread begins with.
@@ -55,6 +79,11 @@ private final class Share: Sendable {
   private let range = Atomic<UInt64>(0)
   /// Shares are written all the time: no two of them in one cache line.
   private let padding = (UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+
+  var isEmpty: Bool {
+    let range = range.load(ordering: .relaxed)
+    return range & 0xFFFF_FFFF >= range >> 32
+  }
 
   func fill(_ tiles: Range<Int>) {
     range.store(UInt64(tiles.upperBound) << 32 | UInt64(tiles.lowerBound), ordering: .relaxed)

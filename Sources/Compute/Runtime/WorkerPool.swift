@@ -13,25 +13,54 @@ import Synchronization
 /// Each thread has a share of neighbouring tiles, which it takes one by one in the order of memory: what it prefetched
 /// ahead of its last tile is its next one. A thread that is done takes the last tiles of others, so one that is
 /// descheduled does not hold them up. Which thread computes a tile never changes its result.
+///
+/// On a machine with several nodes of memory the threads are spread over them in the order of their numbers, and kept there:
+/// memory that a thread of a node was the first to write lies near it, and equal shares of later forks find it near.
 package final class WorkerPool: Sendable {
   /// Threads that work on a fork, at least 1.
   package let threads: Int
   private let board: Board
   private let workers: [Thread]
 
+  /// Nodes of memory that the threads are near.
+  let nodes: Int
+
   /// Starts the threads; those that the system does not give are done without.
-  package init(threads: Int) {
-    let board = Board(shares: max(1, threads))
+  ///
+  /// - Parameter nodes: the processors of each node of memory.
+  package init(threads: Int, nodes: [[Int]] = Topology.here.nodes) {
+    let places = Self.places(of: max(1, threads), on: nodes.map(\.count))
+    let board = Board(nodes: places)
     self.board = board
+    let isSpread = places.first != places.last
     var workers: [Thread] = []
     for worker in 1..<max(1, threads) {
-      guard let thread = try? Thread(name: "kernels", stackBytes: 1 << 20, { board.serve(worker) }) else {
-        break
+      let body = {
+        // The caller is not ours to keep anywhere: it finds place where the others leave it, on the first node.
+        if isSpread { Thread.keepCurrent(on: nodes[places[worker]]) }
+        board.serve(worker)
       }
+      guard let thread = try? Thread(name: "kernels", stackBytes: 1 << 20, body) else { break }
       workers.append(thread)
     }
     self.workers = workers
     self.threads = workers.count + 1
+    // A node whose threads are missing would wait for ever for its tiles.
+    self.nodes = workers.count + 1 == places.count ? Set(places).count : 1
+  }
+
+  /// The node of each thread: in order, as many on each as it has processors.
+  static func places(of threads: Int, on processors: [Int]) -> [Int] {
+    let all = max(1, processors.reduce(0, +))
+    var (place, end) = (0, processors.first ?? 0)
+    return (0..<threads).map { thread in
+      // The processor in the middle of the thread's share of them.
+      while place + 1 < processors.count, (2 * thread + 1) * all >= 2 * threads * end {
+        place += 1
+        end += processors[place]
+      }
+      return place
+    }
   }
 
   deinit {
@@ -48,7 +77,18 @@ package final class WorkerPool: Sendable {
       for tile in 0..<max(0, tiles) { body(tile, 0) }
       return
     }
-    withoutActuallyEscaping(body) { board.run(tiles: tiles, SharedBody(call: $0)) }
+    withoutActuallyEscaping(body) {
+      board.run(0..<tiles, of: 0..<tiles, staysNear: false, SharedBody(call: $0))
+    }
+  }
+
+  /// As `run`, for tiles that are the first to write their memory: each is done on the node where the tile at its place is
+  /// going to be done, in forks of all of `whole`. On one node all threads do them.
+  func place(_ tiles: Range<Int>, of whole: Range<Int>, _ body: (_ tile: Int, _ worker: Int) -> Void) {
+    guard nodes > 1 else { return run(tiles: tiles.count) { body(tiles.lowerBound + $0, $1) } }
+    withoutActuallyEscaping(body) {
+      board.run(tiles, of: whole, staysNear: true, SharedBody(call: $0))
+    }
   }
 }
 
@@ -66,6 +106,8 @@ private struct SharedBody: @unchecked Sendable {
 /// nothing, and nobody is inside when `run` returns.
 private final class Board: @unchecked Sendable {
   private var body: SharedBody?
+  /// Written as `body` is.
+  private var staysNear = false
   private let shares: TileShares
   private let isOpen = Atomic<Bool>(false)
   private let inside = Atomic<Int>(0)
@@ -79,15 +121,18 @@ private final class Board: @unchecked Sendable {
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
   private static let watch = 200e-6
 
-  init(shares: Int) { self.shares = TileShares(count: shares) }
+  init(nodes: [Int]) { shares = TileShares(nodes: nodes) }
 
-  func run(tiles: Int, _ body: SharedBody) {
+  func run(_ tiles: Range<Int>, of whole: Range<Int>, staysNear: Bool, _ body: SharedBody) {
     self.body = body
-    shares.fill(tiles)
+    self.staysNear = staysNear
+    shares.fill(tiles, of: whole)
     isOpen.store(true, ordering: .sequentiallyConsistent)
     forks.wrappingAdd(1, ordering: .sequentiallyConsistent)
     wakeSleepers()
     work(body, worker: 0)
+    // What is left is for threads of other nodes, which may not have come yet.
+    while staysNear, !shares.areEmpty { sched_yield() }
     isOpen.store(false, ordering: .sequentiallyConsistent)
     // The others are on their last tile. If the machine has given their core away, so do we.
     var rounds = 0
@@ -118,7 +163,7 @@ private final class Board: @unchecked Sendable {
   }
 
   private func work(_ body: SharedBody, worker: Int) {
-    shares.takeAll(worker: worker) { body.call($0, worker) }
+    shares.takeAll(worker: worker, staysNear: staysNear) { body.call($0, worker) }
   }
 
   /// The number of the latest fork, once it is not `seen`.

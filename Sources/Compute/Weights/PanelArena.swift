@@ -18,6 +18,7 @@ package final class PanelArena {
   /// Larger pieces would only be taken earlier.
   private static let largestPiece = 64 << 20
   private static let filled = Atomic<Int>(0)
+  private let nodes: Int
   private let isAffordable: (_ bytes: Int) -> Bool
   /// The least that was refused: the next of thousands of experts need not ask the system again.
   private var refused = Int.max
@@ -29,12 +30,14 @@ package final class PanelArena {
   /// - Parameters:
   ///   - prepared: what a file has already.
   ///   - remembers: whether `takeStacks` is going to be called.
+  ///   - nodes: of memory, over which the threads that read the panels are spread.
   ///   - isAffordable: whether the process may hold that many more bytes.
   init(
-    prepared: PreparedPanels? = nil, remembers: Bool = false,
+    prepared: PreparedPanels? = nil, remembers: Bool = false, nodes: Int = 1,
     isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom
   ) {
     self.prepared = prepared
+    self.nodes = nodes
     self.isAffordable = isAffordable
     stacks = remembers ? [] : nil
   }
@@ -65,7 +68,8 @@ package final class PanelArena {
     if bytes > left {
       // Pieces grow with the model: of a small one the unused part of a large page would be much.
       let size = max(bytes, min(used, Self.largestPiece))
-      let isLarge = size >= 8 * Self.largePage
+      // A page lies on one node, and a matrix on all.
+      let isLarge = nodes > 1 ? bytes / nodes >= 8 * Self.largePage : size >= 8 * Self.largePage
       guard size < refused, isAffordable(size),
         let piece = try? AnonymousMemory(
           byteCount: isLarge ? size + Self.largePage : size, purpose: "weights")
@@ -77,6 +81,8 @@ package final class PanelArena {
       if isLarge {
         start = start.alignedUp(toMultipleOf: Self.largePage)
         piece.preferLargePages()
+      } else if nodes > 1 {
+        piece.refuseLargePages()
       }
       pieces.append(piece)
       (next, left) = (start, size)

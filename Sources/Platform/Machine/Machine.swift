@@ -2,24 +2,12 @@
 
 /// The machine as this process sees it.
 package enum Machine {
-  /// Cores whose time this process may use, at least 1: those it may run on (its affinity mask on Linux), fewer where its
-  /// control groups leave less time. Whole ones: a thread that is stopped in the middle of a fork holds up all others.
+  /// Threads that may compute at a time, at least 1: one for each core that the process may run on (`Topology.workers`), fewer
+  /// where its control groups leave less time. Whole ones: a thread that is stopped in the middle of a fork holds up all others.
   package static var cores: Int {
-    let allowed = allowedCores
+    let allowed = Topology.here.workers
     guard let quota = ControlGroup.cores else { return allowed }
     return max(1, min(allowed, Int(quota.rounded(.down))))
-  }
-
-  private static var allowedCores: Int {
-    #if os(Linux)
-      // glibc hides sched_getaffinity behind _GNU_SOURCE; /proc shows the same mask in hexadecimal.
-      let status = PseudoFile.lines("/proc/self/status")
-      if let mask = status.first(where: { $0.hasPrefix("Cpus_allowed:") })?.dropFirst(13) {
-        let bits = mask.reduce(0) { $0 + ($1.hexDigitValue ?? 0).nonzeroBitCount }
-        if bits > 0 { return bits }
-      }
-    #endif
-    return max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
   }
 
   /// The name that the machine has for itself; nil when it has none.

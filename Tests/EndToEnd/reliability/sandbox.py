@@ -17,13 +17,13 @@ NOBODY = 65534
 HEADER = pathlib.Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 
 # The calls of x86-64 that `SystemCallFilter=@system-service` with `~@privileged @resources` leaves out (systemd 252,
-# `systemd-analyze syscall-filter`). The default profile of container runtimes leaves out fewer.
+# `systemd-analyze syscall-filter`), less `sched_setaffinity`. The default profile of container runtimes leaves out fewer.
 DENIED = """_sysctl acct adjtimex afs_syscall bpf capset chown chroot clock_adjtime clock_settime create_module
 delete_module fanotify_init fanotify_mark fchown fchownat finit_module fsconfig fsmount fsopen fspick get_kernel_syms
 getpmsg init_module ioperm iopl ioprio_set kexec_file_load kexec_load landlock_add_rule landlock_create_ruleset
 landlock_restrict_self lchown lookup_dcookie mbind memfd_secret migrate_pages mincore modify_ldt mount mount_setattr
 move_mount move_pages nfsservctl open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root pkey_alloc pkey_free
-pkey_mprotect process_mrelease ptrace putpmsg query_module quotactl quotactl_fd reboot sched_setaffinity sched_setattr
+pkey_mprotect process_mrelease ptrace putpmsg query_module quotactl quotactl_fd reboot sched_setattr
 sched_setparam sched_setscheduler seccomp security set_mempolicy set_mempolicy_home_node setdomainname setfsuid
 setgroups sethostname setpriority setresuid setreuid setrlimit settimeofday setuid swapoff swapon sysfs syslog tuxcall
 umount2 uselib ustat vhangup vserver""".split()

@@ -99,7 +99,7 @@ def test_the_systemd_unit(s):
         name, _, value = line.partition("=")
         unit.setdefault(name, []).append(value)
     # What sandbox.py does is what the unit says.
-    assert unit["SystemCallFilter"] == ["@system-service", "~@privileged @resources"]
+    assert unit["SystemCallFilter"] == ["@system-service", "~@privileged @resources", "sched_setaffinity"]
     assert unit["RestrictAddressFamilies"] == ["AF_INET AF_INET6 AF_UNIX"]
     for name in ("NoNewPrivileges", "MemoryDenyWriteExecute", "RestrictNamespaces", "DynamicUser"):
         assert unit[name] == ["yes"], name
