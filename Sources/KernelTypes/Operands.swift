@@ -181,6 +181,28 @@ package struct PanelRows {
   }
 }
 
+/// E2M1 weights that are kept in panels (`KernelsAVX512/FloatingPanels`), from the first row of a panel on.
+package struct FloatingPanelRows {
+  /// 64-byte aligned.
+  package var base: UnsafeRawPointer
+  /// `mxfp4` or `nvfp4`.
+  package var mode: FloatingMode
+  /// Elements of a row, a multiple of 32.
+  package var columns: Int
+  /// Rows, each of which is an output.
+  package var count: Int
+  /// Bytes of the panels after these that will be wanted soon.
+  package var aheadBytes: Int
+
+  package init(base: UnsafeRawPointer, mode: FloatingMode, columns: Int, count: Int, aheadBytes: Int) {
+    self.base = base
+    self.mode = mode
+    self.columns = columns
+    self.count = count
+    self.aheadBytes = aheadBytes
+  }
+}
+
 /// Some columns of weights as float32, for a stretch of outputs: `[count][OutlierList.outputs]`.
 package struct WeightColumns {
   package var base: UnsafeMutablePointer<Float>

@@ -20,28 +20,13 @@ package func multiplyInt8FloatingPanels(_ weights: FloatingRows, _ x: Int8Activa
   let groups = paddedBlocks(weights.columns, mode.groupSize)
   let panelBytes = Panel.width * ((weights.rowBytes + 63) & ~63)
   let factorBytes = 4 * Panel.width * groups
-  let preparedBytes = 8 * groups * min(x.count, passRows)
-  let bytes = panelBytes + factorBytes + preparedBytes + totalBytes()
+  let bytes = panelBytes + factorBytes + passBytes(weights.columns, mode, rows: x.count)
   withUnsafeTemporaryAllocation(byteCount: bytes, alignment: 64) { buffer in
     guard let panel = buffer.baseAddress else { return }
     let factors = panel + panelBytes
-    let prepared = factors + factorBytes
-    var first = 0
-    while first < x.count {
-      // The last pass keeps four rows at least.
-      let left = x.count - first
-      let count = left > passRows && left < passRows + 4 ? passRows - 4 : min(left, passRows)
-      let rows = Int8Activations(base: x.base + first * x.rowBytes, rowBytes: x.rowBytes, count: count)
-      for r in 0..<count {
-        prepareGroups(rows.base + r * x.rowBytes, weights.columns, mode, prepared + 8 * groups * r)
-      }
-      var pass: E2M1Pass = (
-        panel: UnsafeRawPointer(panel), factors: UnsafeRawPointer(factors),
-        groups: weights.columns / mode.groupSize, x: rows.base, stride: x.rowBytes,
-        prepared: UnsafeRawPointer(prepared), halves: 4 * groups,
-        totals: (prepared + preparedBytes).assumingMemoryBound(to: Float.self), next: weights.packed,
-        last: weights.packed, share: 0
-      )
+    forEachPass(over: x, weights.columns, mode, room: factors + factorBytes) { first, pass, rows in
+      var pass = pass
+      (pass.panel, pass.factors) = (UnsafeRawPointer(panel), UnsafeRawPointer(factors))
       var output = Output(base: y.base + first * y.stride, stride: y.stride)
       for o in stride(from: 0, to: weights.count, by: Panel.width) {
         let part = weights.rows(o..<min(o + Panel.width, weights.count))
@@ -50,15 +35,49 @@ package func multiplyInt8FloatingPanels(_ weights: FloatingRows, _ x: Int8Activa
         let ahead = min(Panel.width, weights.count - o - part.count)
         pass.next = part.packed + part.count * part.rowBytes
         pass.last = pass.next + ahead * part.rowBytes
-        pass.share = ahead * part.rowBytes / (pass.groups * passCount(count)) + 1
+        pass.share = ahead * part.rowBytes / (pass.groups * passCount(rows.count)) + 1
         for line in 0..<(ahead * part.scaleRowBytes + 63) / 64 {
           prefetch(part.scales + part.count * part.scaleRowBytes + 64 * line)
         }
         multiply(pass, rows, mode, outputs: part.count, into: output)
         output.base += Panel.width
       }
-      first += count
     }
+  }
+}
+
+/// Bytes that `forEachPass` needs.
+@inline(__always)
+func passBytes(_ columns: Int, _ mode: FloatingMode, rows: Int) -> Int {
+  8 * paddedBlocks(columns, mode.groupSize) * min(rows, passRows) + totalBytes()
+}
+
+/// Calls `body` with some rows of x, which are prepared, and the number of the first.
+///
+/// - Parameter room: `passBytes`, 64-byte aligned.
+@inline(__always)
+func forEachPass(
+  over x: Int8Activations, _ columns: Int, _ mode: FloatingMode, room: UnsafeMutableRawPointer,
+  _ body: (_ first: Int, _ pass: E2M1Pass, _ rows: Int8Activations) -> Void
+) {
+  let groups = paddedBlocks(columns, mode.groupSize)
+  var first = 0
+  while first < x.count {
+    // The last pass keeps four rows at least.
+    let left = x.count - first
+    let count = left > passRows && left < passRows + 4 ? passRows - 4 : min(left, passRows)
+    let rows = Int8Activations(base: x.base + first * x.rowBytes, rowBytes: x.rowBytes, count: count)
+    for r in 0..<count { prepareGroups(rows.base + r * x.rowBytes, columns, mode, room + 8 * groups * r) }
+    let totals = room + 8 * groups * min(x.count, passRows)
+    body(
+      first,
+      (
+        panel: rows.base, gap: 0, factors: rows.base, groups: columns / mode.groupSize, x: rows.base,
+        stride: x.rowBytes, prepared: UnsafeRawPointer(room), halves: 4 * groups,
+        totals: totals.assumingMemoryBound(to: Float.self), next: rows.base, last: rows.base, share: 0,
+        isFar: false
+      ), rows)
+    first += count
   }
 }
 
@@ -127,7 +146,7 @@ func makePanel(
 
 /// Bytes of scale as floats: powers of two, the smallest of which is subnormal; in nvfp4 2^-8 times E4M3.
 @inline(__always)
-private func scales(_ codes: __m128i, _ mode: FloatingMode) -> __m512 {
+func scales(_ codes: __m128i, _ mode: FloatingMode) -> __m512 {
   guard case .nvfp4 = mode else {
     let bits = _mm512_slli_epi32(_mm512_cvtepu8_epi32(codes), 23)
     return _mm512_castsi512_ps(_mm512_max_epi32(bits, _mm512_set1_epi32(0x0040_0000)))
@@ -138,17 +157,17 @@ private func scales(_ codes: __m128i, _ mode: FloatingMode) -> __m512 {
 
 // MARK: Products
 
-/// Some rows of x by a panel. `prepared` is what `prepareGroups` made of the first, `halves` bytes after which its scales are;
-/// the memory from `next` to `last` is prefetched, `share` bytes with each group.
+/// Some rows of x by a panel, in which `gap` bytes are between each four groups and the next. `prepared` is what `prepareGroups` made of the first, `halves` bytes after which its scales are;
+/// the memory from `next` to `last` is prefetched, `share` bytes with each group, `isFar` into the second-level cache.
 typealias E2M1Pass = (
-  panel: UnsafeRawPointer, factors: UnsafeRawPointer, groups: Int, x: UnsafeRawPointer, stride: Int,
+  panel: UnsafeRawPointer, gap: Int, factors: UnsafeRawPointer, groups: Int, x: UnsafeRawPointer, stride: Int,
   prepared: UnsafeRawPointer, halves: Int, totals: UnsafeMutablePointer<Float>, next: UnsafeRawPointer,
-  last: UnsafeRawPointer, share: Int
+  last: UnsafeRawPointer, share: Int, isFar: Bool
 )
 
 /// A panel by at least 4 rows of x, eight or four at a time: into the first `outputs` (1 ... 16) columns of y.
 @inline(__always)
-private func multiply(
+func multiply(
   _ first: E2M1Pass, _ x: Int8Activations, _ mode: FloatingMode, outputs: Int, into y: Output
 ) {
   let mask = tailMask(outputs)
@@ -202,7 +221,7 @@ private func pass(_ p: E2M1Pass, rows: Int, group: Int) {
 
 /// Twice the E2M1 elements in the low nibbles of all bytes, plus 12.
 @inline(__always)
-private func looked(up nibbles: __m512i) -> __m512i {
+func looked(up nibbles: __m512i) -> __m512i {
   let table = _mm_set_epi8(0, 4, 6, 8, 9, 10, 11, 12, 24, 20, 18, 16, 15, 14, 13, 12)
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), nibbles)
 }
@@ -210,9 +229,9 @@ private func looked(up nibbles: __m512i) -> __m512i {
 /// Group `j` of the panel by `rows` rows of x.
 @inline(__always)
 private func step(_ p: E2M1Pass, _ j: Int, rows: Int, group: Int, isFirst: Bool) {
-  prefetchShare(p.next, upTo: p.last, p.share, j, isFar: false)
+  prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   let registers = group / 8
-  let weights = p.panel + 64 * registers * j
+  let weights = p.panel + 64 * registers * j + (j >> 2) * p.gap
   // Of a block's two groups of 16, each has half of the even elements and half of the odd ones.
   let x = p.x + (group == 16 ? 32 * (j >> 1) + 8 * (j & 1) : 32 * j)
   let starts = p.prepared + 4 * j

@@ -158,6 +158,45 @@ import Testing
   }
 
   @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
+  func `E2M1 weights in panels have the products of the scalar twin`(mode: FloatingMode) {
+    var random = SeededGenerator(seed: 19)
+    for (name, int8) in integerTables {
+      guard let kept = int8.interleaved?.floating else { continue }
+      for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (5, 40), (16, 33), (17, 5), (34, 3)] {
+        let columns = 32 * blocks
+        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
+        if mode == .mxfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        let panelBytes = kept.panelBytes(mode, columns)
+        let count = (weightRows + Panel.width - 1) / Panel.width
+        #expect(panelBytes % 64 == 0)
+        let panels = Bytes(count * panelBytes)
+        let scratch = Bytes(int8.panelBytes(columns, 32))
+        for index in 0..<count {
+          let rows = index * Panel.width..<min((index + 1) * Panel.width, weightRows)
+          kept.make(weights.rows.rows(rows), panels.start + index * panelBytes, scratch.start)
+        }
+        #expect(panels.isIntact && scratch.isIntact)
+        let all = FloatingPanelRows(
+          base: panels.start, mode: mode, columns: columns, count: weightRows, aheadBytes: 0)
+        let x = Bytes.floats(133 * columns, using: &random).activations(133, columns)
+        for xRows in [1, 2, 3, 4, 5, 8, 9, 13, 32, 40] + (blocks == 3 ? [128, 129, 131, 133] : []) {
+          let rows = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: int8)
+          let y = Bytes.room(weightRows * xRows)
+          kept.multiply(all, rows.activations, y.output(weightRows))
+          #expect(rows.bytes.isIntact && y.isIntact)
+          let twins = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: Reference.int8)
+          let expected = Bytes.room(weightRows * xRows)
+          Reference.int8.multiplyFloating(weights.rows, twins.activations, expected.output(weightRows))
+          #expect(
+            y.values(weightRows * xRows).map(\.bitPattern)
+              == expected.values(weightRows * xRows).map(\.bitPattern),
+            "\(name), \(blocks) blocks, \(weightRows) by \(xRows) rows")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
   func `nothing is read after E2M1 weights and their scales`(mode: FloatingMode) throws {
     var random = SeededGenerator(seed: 18)
     for (name, int8) in integerTables {

@@ -13,6 +13,9 @@ private final class Place {
   var prepared: String { path + "/prepared" }
   let weights: MappedFile
   private let shapes: [(rows: Int, bits: Int)] = [(37, 4), (16, 8), (301, 6), (5, 3), (40, 5), (17, 2)]
+  private let floating: [(rows: Int, mode: Quantization.Mode, group: Int)] = [
+    (45, .mxfp4, 32), (18, .nvfp4, 16),
+  ]
   let identity = [UInt8](repeating: 7, count: 32)
 
   init() throws {
@@ -26,12 +29,16 @@ private final class Place {
       let floats = (0..<6 * rows).map { _ in Float.random(in: -1...1, using: &random) }
       bytes += floats.withUnsafeBytes { Array($0) }
     }
+    for (rows, _, group) in floating {
+      bytes += (0..<rows * 96).map { _ in UInt8.random(in: 0...255, using: &random) }
+      bytes += (0..<rows * 192 / group).map { UInt8(116 + $0 % 9) }
+    }
     try SystemFiles().writeDurably(bytes, folder: path, name: "weights")
     try SystemFiles().makeFolder(path + "/prepared")
     weights = try MappedFile(path + "/weights")
   }
 
-  /// All matrices, which have 192 columns in groups of 64.
+  /// All matrices, which have 192 columns, in groups of 64 where they are affine.
   func stack(_ arena: PanelArena?, isMultiplied: Bool = true) throws -> WeightStack {
     var offset = 64
     func view(_ dtype: DType, _ shape: [Int]) -> TensorView {
@@ -41,12 +48,17 @@ private final class Place {
         name: "t", dtype: dtype, shape: shape,
         bytes: UnsafeRawBufferPointer(rebasing: weights.bytes[offset..<offset + count]), owner: weights)
     }
-    let parts = shapes.map { rows, bits in
+    let affine = shapes.map { rows, bits in
       WeightTensors(
         weight: view(.u32, [rows, 6 * bits]), scales: view(.f32, [rows, 3]), biases: view(.f32, [rows, 3]),
         quantization: Quantization(bits: bits, groupSize: 64), rows: rows, columns: 192)
     }
-    return try WeightStack(parts, arena: arena, isMultiplied: isMultiplied)
+    let others = floating.map { rows, mode, group in
+      WeightTensors(
+        weight: view(.u32, [rows, 24]), scales: view(.u8, [rows, 192 / group]), biases: nil,
+        quantization: Quantization(mode: mode, bits: 4, groupSize: group), rows: rows, columns: 192)
+    }
+    return try WeightStack(affine + others, arena: arena, isMultiplied: isMultiplied)
   }
 
   func context(threads: Int = 2) throws -> ComputeContext {
@@ -100,9 +112,11 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
 
   @Test(.enabled(if: keepsPanels)) func `products with prepared weights are those of the file`() throws {
     let place = try Place()
-    let made = try place.prepare(try place.context(threads: 1))
+    let first = try place.context(threads: 1)
+    let made = try place.prepare(first)
+    let hasFloating = first.activeInt8?.interleaved?.floating != nil
     // Each matrix once, though two stacks have it.
-    #expect(made.matrices == 6 && place.files.count == 1)
+    #expect(made.matrices == (hasFloating ? 8 : 6) && place.files.count == 1)
     for threads in [1, 2] {
       let context = try place.context(threads: threads)
       let stack = try place.stack(context.makeArena(identity: place.identity))
@@ -114,7 +128,7 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
         context.copyBudget = count == 1 ? 1 : 0
         #expect(products(context, stack, count) == products(context, mapped, count), "\(count) rows")
       }
-      #expect(stack.parts.allSatisfy { $0.copiedRows == $0.matrix.rows })
+      #expect(stack.parts.prefix(made.matrices).allSatisfy { $0.copiedRows == $0.matrix.rows })
       let layout = try #require(context.panelLayout)
       let file = try #require(
         PreparedPanels(folder: place.prepared, identity: place.identity, layout: layout))
@@ -260,7 +274,7 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
     }
   }
 
-  @Test func `weights that lie in no file, or are not affine, have no place`() throws {
+  @Test func `weights that lie in no file, or are dense, have no place`() throws {
     let place = try Place()
     let stack = try place.stack(nil)
     // Without an arena nobody asks for it.

@@ -34,11 +34,11 @@ struct Int8Kernels: Sendable {
     @Sendable (_ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, _ out: UnsafeMutableRawPointer) -> Void
   /// Products with E2M1 weights of a floating mode, for any number of rows.
   var multiplyFloating: KernelTable.Product<FloatingRows, Int8Activations>
-  /// For affine weights in panels, where this instruction set has them.
+  /// For weights in panels, where this instruction set has them.
   var interleaved: InterleavedKernels?
 }
 
-/// The integer kernels of weights in panels; a panel's bytes are the kernels' own business.
+/// The integer kernels of affine weights in panels; a panel's bytes are the kernels' own business.
 struct InterleavedKernels: Sendable {
   /// Bytes of a panel.
   var panelBytes: @Sendable (_ shape: PanelShape) -> Int
@@ -56,4 +56,19 @@ struct InterleavedKernels: Sendable {
     ) -> Void
   /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`; nil where they are read from the file.
   var columns: (@Sendable (_ weights: PanelRows, _ out: WeightColumns) -> Void)?
+  /// For E2M1 weights, where this instruction set keeps them in panels, too.
+  var floating: FloatingPanelKernels?
+}
+
+/// The integer kernels of E2M1 weights in panels.
+struct FloatingPanelKernels: Sendable {
+  /// Bytes of a panel.
+  var panelBytes: @Sendable (_ mode: FloatingMode, _ columns: Int) -> Int
+  /// Makes the panel of at most `Panel.width` rows; scratch as for `Int8Kernels.multiplyPanel`.
+  var make:
+    @Sendable (
+      _ weights: FloatingRows, _ out: UnsafeMutableRawPointer, _ scratch: UnsafeMutableRawPointer
+    ) -> Void
+  /// As `Int8Kernels.multiplyFloating` (to the bit).
+  var multiply: KernelTable.Product<FloatingPanelRows, Int8Activations>
 }

@@ -67,7 +67,10 @@ import KernelTypes
         multiplyFloating: multiplyInt8Floating,
         interleaved: InterleavedKernels(
           panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
-          multiply: KernelsAVX512.multiplyInt8Interleaved, columns: KernelsAVX512.panelColumns))
+          multiply: KernelsAVX512.multiplyInt8Interleaved, columns: KernelsAVX512.panelColumns,
+          floating: FloatingPanelKernels(
+            panelBytes: KernelsAVX512.floatingPanelBytes, make: KernelsAVX512.interleaveFloating,
+            multiply: KernelsAVX512.multiplyFloatingPanels)))
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax

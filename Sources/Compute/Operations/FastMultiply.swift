@@ -68,14 +68,20 @@ extension ComputeContext {
     let x = Int8Activations(base: base + quantized.first * rowBytes, rowBytes: rowBytes, count: xRows)
     switch part.matrix {
     case .dense: return false
-    case .floating(let all): int8.pointee.multiplyFloating(all.rows(rows), x, y)
+    case .floating(let all):
+      guard let panels = part.panels(of: rows), let multiply = int8.pointee.interleaved?.floating?.multiply
+      else {
+        int8.pointee.multiplyFloating(all.rows(rows), x, y)
+        break
+      }
+      multiply(
+        FloatingPanelRows(
+          base: panels, mode: all.mode, columns: all.columns, count: rows.count,
+          aheadBytes: part.aheadBytes(after: rows)), x, y)
     case .affine(let all):
-      if let panels = part.panels, rows.upperBound <= part.copiedRows,
-        let multiply = int8.pointee.interleaved?.multiply
-      {
+      if let panels = part.panels(of: rows), let multiply = int8.pointee.interleaved?.multiply {
         let weights = PanelRows(
-          base: panels + rows.lowerBound / Panel.width * part.panelBytes, shape: all.panelShape,
-          count: rows.count, aheadBytes: rows.upperBound < part.copiedRows ? part.panelBytes : 0)
+          base: panels, shape: all.panelShape, count: rows.count, aheadBytes: part.aheadBytes(after: rows))
         let room = scratch.floats(int8.pointee.panelBytes(all.columns, layout.block) / 4)
         multiply(weights, x, y, UnsafeMutableRawPointer(room))
       } else if xRows < Panel.worthwhileRows {

@@ -132,8 +132,39 @@ package struct KernelCheck {
           kernels.multiplyFloating(
             weights, quantized(x, block: 32, .evenOdd, kernels), Output(base: out, stride: outputs))
         })
+      if let kept = int8.interleaved?.floating { findings += products(kept, int8, weights, x) }
     }
     return findings
+  }
+
+  /// E2M1 weights in panels, by all rows of x together and by each alone.
+  private func products(
+    _ kept: FloatingPanelKernels, _ int8: Int8Kernels, _ weights: FloatingRows,
+    _ x: UnsafeMutablePointer<Float>
+  ) -> [KernelFinding] {
+    let scratch = room.bytes(int8.panelBytes(columns, 32))
+    let panelBytes = kept.panelBytes(weights.mode, columns)
+    let panels = room.bytes(panelBytes * ((outputs + Panel.width - 1) / Panel.width))
+    for (index, start) in stride(from: 0, to: outputs, by: Panel.width).enumerated() {
+      kept.make(
+        weights.rows(start..<min(start + Panel.width, outputs)), panels + index * panelBytes, scratch)
+    }
+    let all = FloatingPanelRows(
+      base: panels, mode: weights.mode, columns: columns, count: outputs, aheadBytes: 0)
+    return [("in panels", manyRows), ("in panels, row by row", 1)].map { words, together in
+      same("\(weights.mode) weights, fast, \(words)", manyRows * outputs, bits: true) { isTwin, out in
+        guard !isTwin else {
+          let twins = quantized(x, block: 32, .evenOdd, Reference.int8)
+          return Reference.int8.multiplyFloating(weights, twins, Output(base: out, stride: outputs))
+        }
+        let rows = quantized(x, block: 32, .evenOdd, int8)
+        for r in stride(from: 0, to: manyRows, by: together) {
+          let some = Int8Activations(
+            base: rows.base + r * rows.rowBytes, rowBytes: rows.rowBytes, count: together)
+          kept.multiply(all, some, Output(base: out + r * outputs, stride: outputs))
+        }
+      }
+    }
   }
 
   private func integerProducts(_ int8: Int8Kernels, _ weights: QuantizedRows) -> [KernelFinding] {

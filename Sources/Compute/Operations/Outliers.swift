@@ -57,13 +57,8 @@ extension ComputeContext {
   private func read(
     _ columns: WeightColumns, of part: WeightStack.Part, _ all: QuantizedRows, _ outputs: Range<Int>
   ) {
-    if let panels = part.panels, outputs.upperBound <= part.copiedRows,
-      let read = fastKernels?.pointee.interleaved?.columns
-    {
-      read(
-        PanelRows(
-          base: panels + outputs.lowerBound / Panel.width * part.panelBytes, shape: all.panelShape,
-          count: outputs.count, aheadBytes: 0), columns)
+    if let panels = part.panels(of: outputs), let read = fastKernels?.pointee.interleaved?.columns {
+      read(PanelRows(base: panels, shape: all.panelShape, count: outputs.count, aheadBytes: 0), columns)
     } else {
       Portable.columns(of: all.rows(outputs), columns, widen: kernels.widen)
     }

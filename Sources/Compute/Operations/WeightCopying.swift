@@ -23,11 +23,11 @@ extension ComputeContext {
     // Panels lie near the threads that multiply them: at the same place among all of the stack, as the tiles of products do.
     let whole = (stack.rows + Panel.width - 1) / Panel.width
     for (index, part) in stack.parts.enumerated() {
-      guard let layout = part.layout, case .affine(let matrix) = part.matrix,
-        part.copiedRows < matrix.count
+      let matrix = part.matrix
+      guard let layout = part.layout, part.copiedRows < matrix.rows,
+        let panelBytes = kernels.panelBytes(of: matrix)
       else { continue }
-      let panelBytes = kernels.panelBytes(matrix.panelShape)
-      let panels = (matrix.count + Panel.width - 1) / Panel.width
+      let panels = (matrix.rows + Panel.width - 1) / Panel.width
       let (size, overflow) = panels.multipliedReportingOverflow(by: panelBytes)
       guard !overflow else { break }
       if part.copiedRows == 0, stack.adoptPrepared(part: index, panelBytes: panelBytes, bytes: size) {
@@ -45,7 +45,7 @@ extension ComputeContext {
           of: matrix, from: panel * Panel.width, layout, int8, kernels,
           into: base + panel * panelBytes, workerScratch[worker])
       }
-      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.count))
+      stack.adopt(part: index, upTo: min(end * Panel.width, matrix.rows))
       arena.fill((end - first) * panelBytes)
       copyBudget -= (end - first) * panelBytes
       if end < panels { return }

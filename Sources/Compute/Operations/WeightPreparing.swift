@@ -28,7 +28,8 @@ package enum PreparingError: Error, Equatable, CustomStringConvertible {
       "the kernels of \(isa) read weights as they lie in the model's files: there is nothing to prepare. "
         + "Those of AVX-512 VNNI, AVX-VNNI and arm64 in the fast mode have an order of their own."
     case .noWeights:
-      "the model has no affine quantized weights in its files: only these are kept in another order."
+      "the model has no weights in its files that these kernels keep in another order: only affine ones are, and MXFP4 and "
+        + "NVFP4 with AVX-512."
     case .tooLarge(let bytes, let limit):
       "the prepared weights would take \(bytes) bytes, and \(limit) are allowed for all: raise "
         + "--prepared-dir-size."
@@ -62,30 +63,53 @@ extension ComputeContext {
               groups: Groups(
                 scales: scales, biases: scales, rowBytes: groupBytes, format: .bf16, size: size),
               count: Panel.width, columns: columns)
-            guard let layout = Int8Layout(.affine(matrix)) else { return }
-            let bytes = kernels.panelBytes(matrix.panelShape)
-            let panel = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes, alignment: 64)
-            defer { panel.deallocate() }
-            panel.initializeMemory(as: UInt8.self, repeating: 0)
-            if let out = panel.baseAddress {
-              makePanel(of: matrix, from: 0, layout, int8, kernels, into: out, workerScratch[0])
-            }
-            all.append(Checksum.of(UnsafeRawBufferPointer(panel)))
+            all += checksum(ofPanelOf: .affine(matrix), int8, kernels)
           }
         }
+      }
+    }
+    let (columns, bytes) = (2 * 128, (0..<Panel.width * 128).map { UInt8(truncatingIfNeeded: $0 &* 167) })
+    bytes.withUnsafeBytes { bytes in
+      guard let base = bytes.baseAddress else { return }
+      for mode in [FloatingMode.mxfp4, .nvfp4] {
+        let matrix = FloatingRows(
+          packed: base, rowBytes: columns / 2, scales: base, scaleRowBytes: columns / mode.groupSize,
+          mode: mode, count: Panel.width, columns: columns)
+        all += checksum(ofPanelOf: .floating(matrix), int8, kernels)
       }
     }
     return all.withUnsafeBytes { Checksum.of($0) }
   }
 
+  /// Of one panel; none where no panels of such weights are kept.
+  private func checksum(
+    ofPanelOf matrix: WeightMatrix, _ int8: Int8Kernels, _ kernels: InterleavedKernels
+  ) -> [UInt64] {
+    guard let layout = Int8Layout(matrix), let bytes = kernels.panelBytes(of: matrix) else { return [] }
+    let panel = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes, alignment: 64)
+    defer { panel.deallocate() }
+    panel.initializeMemory(as: UInt8.self, repeating: 0)
+    if let out = panel.baseAddress {
+      makePanel(of: matrix, from: 0, layout, int8, kernels, into: out, workerScratch[0])
+    }
+    return [Checksum.of(UnsafeRawBufferPointer(panel))]
+  }
+
   /// Makes the panel of rows of `matrix`, at most `Panel.width`, from a row on.
   func makePanel(
-    of matrix: QuantizedRows, from start: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
+    of matrix: WeightMatrix, from start: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
     _ kernels: InterleavedKernels, into panel: UnsafeMutableRawPointer, _ scratch: Scratch
   ) {
-    let rows = matrix.rows(start..<min(start + Panel.width, matrix.count))
-    let whole = wholeRows(rows, layout, int8, scratch)
-    kernels.make(whole.rows, matrix.bits, panel, whole.scratch)
+    let range = start..<min(start + Panel.width, matrix.rows)
+    switch matrix {
+    case .dense: break
+    case .affine(let all):
+      let whole = wholeRows(all.rows(range), layout, int8, scratch)
+      kernels.make(whole.rows, all.bits, panel, whole.scratch)
+    case .floating(let all):
+      let room = scratch.floats(int8.panelBytes(all.columns, layout.block) / 4)
+      kernels.floating?.make(all.rows(range), panel, UnsafeMutableRawPointer(room))
+    }
   }
 
   /// Writes the panels of all weights that an arena has seen into a file of `folder`, in place of an older one.
@@ -153,7 +177,7 @@ extension ComputeContext {
 /// A matrix whose panels are to be made, and where they go.
 private struct PanelWork {
   let place: PanelPlace
-  let matrix: QuantizedRows
+  let matrix: WeightMatrix
   let layout: Int8Layout
   let panels: Int
   let panelBytes: Int
@@ -162,24 +186,34 @@ private struct PanelWork {
 
   /// Each matrix once, however many stacks share it, one after the other in the file.
   static func all(of stacks: [WeightStack], _ kernels: InterleavedKernels) -> [PanelWork] {
-    var found: [(place: PanelPlace, matrix: QuantizedRows, layout: Int8Layout)] = []
+    var found: [(place: PanelPlace, matrix: WeightMatrix, layout: Int8Layout, panelBytes: Int)] = []
     var places: Set<PanelPlace> = []
     for part in stacks.flatMap(\.parts) {
-      guard let place = part.place, case .affine(let matrix) = part.matrix,
+      guard let place = part.place, let panelBytes = kernels.panelBytes(of: part.matrix),
         let layout = part.layout, places.insert(place).inserted
       else { continue }
-      found.append((place, matrix, layout))
+      found.append((place, part.matrix, layout, panelBytes))
     }
     var start = PreparedPanels.headerBytes + found.count * PreparedPanels.entryBytes
     var works: [PanelWork] = []
-    for (place, matrix, layout) in found {
-      let panels = (matrix.count + Panel.width - 1) / Panel.width
+    for (place, matrix, layout, panelBytes) in found {
+      let panels = (matrix.rows + Panel.width - 1) / Panel.width
       let work = PanelWork(
-        place: place, matrix: matrix, layout: layout, panels: panels,
-        panelBytes: kernels.panelBytes(matrix.panelShape), start: start)
+        place: place, matrix: matrix, layout: layout, panels: panels, panelBytes: panelBytes, start: start)
       works.append(work)
       start = (work.end + 63) & ~63
     }
     return works
+  }
+}
+
+extension InterleavedKernels {
+  /// Bytes of a panel of some weights; nil where no panels of them are kept.
+  func panelBytes(of matrix: WeightMatrix) -> Int? {
+    switch matrix {
+    case .dense: nil
+    case .affine(let rows): panelBytes(rows.panelShape)
+    case .floating(let rows): floating.map { $0.panelBytes(rows.mode, rows.columns) }
+    }
   }
 }

@@ -9,7 +9,7 @@
 import KernelTypes
 import Platform
 
-/// Where affine weights lie in a checkpoint, and how they are stored: what their panels are found by.
+/// Where quantized weights lie in a checkpoint, and how they are stored: what their panels are found by.
 struct PanelPlace: Hashable {
   /// The number of the weight file on its file system.
   let file: UInt64
@@ -17,27 +17,41 @@ struct PanelPlace: Hashable {
   let offset: UInt64
   let rows: UInt64
   let columns: UInt64
-  /// Bits, group size and format of the scales.
+  /// Bits, group size and format of the scales, or what no affine weights have: bits, and a number of the floating mode.
   let storage: UInt64
 
-  /// Nil for weights that are not affine, or that lie in no file.
+  /// Nil for weights of which no panels are kept, or that lie in no file.
   init?(_ matrix: WeightMatrix, owner: AnyObject) {
-    guard case .affine(let weights) = matrix, let file = owner as? MappedFile,
-      let base = file.bytes.baseAddress, weights.packed >= base
+    guard let storage = Self.storage(matrix), let file = owner as? MappedFile,
+      let base = file.bytes.baseAddress, let packed = matrix.places.first?.base, packed >= base
     else { return nil }
-    let offset = weights.packed - base
+    let offset = packed - base
     guard offset < file.bytes.count else { return nil }
-    let format: UInt64 =
-      switch weights.groups.format {
-      case .f32: 0
-      case .f16: 1
-      case .bf16: 2
-      }
     self.file = file.facts.number
     self.offset = UInt64(offset)
-    rows = UInt64(weights.count)
-    columns = UInt64(weights.columns)
-    storage = UInt64(weights.bits) | UInt64(weights.groups.size) << 8 | format << 32
+    rows = UInt64(matrix.rows)
+    columns = UInt64(matrix.columns)
+    self.storage = storage
+  }
+
+  private static func storage(_ matrix: WeightMatrix) -> UInt64? {
+    switch matrix {
+    case .dense: return nil
+    case .affine(let weights):
+      let format: UInt64 =
+        switch weights.groups.format {
+        case .f32: 0
+        case .f16: 1
+        case .bf16: 2
+        }
+      return UInt64(weights.bits) | UInt64(weights.groups.size) << 8 | format << 32
+    case .floating(let weights):
+      switch weights.mode {
+      case .mxfp4: return 4 | 1 << 40
+      case .nvfp4: return 4 | 2 << 40
+      case .mxfp8, .fp8, .table: return nil
+      }
+    }
   }
 
   fileprivate init(_ words: [UInt64]) {

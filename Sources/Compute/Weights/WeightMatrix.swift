@@ -95,6 +95,19 @@ enum WeightMatrix {
     }
   }
 
+  /// Where the first row lies, element by element and with its scales, and the bytes of a row there.
+  var places: [(base: UnsafeRawPointer, rowBytes: Int)] {
+    switch self {
+    case .dense(let rows): [(rows.base, rows.rowBytes)]
+    case .affine(let rows):
+      [
+        (rows.packed, rows.rowBytes), (rows.groups.scales, rows.groups.rowBytes),
+        (rows.groups.biases, rows.groups.rowBytes),
+      ]
+    case .floating(let rows): [(rows.packed, rows.rowBytes), (rows.scales, rows.scaleRowBytes)]
+    }
+  }
+
   private static func dense(_ tensor: TensorView) throws(ComputeError) -> FloatRows {
     guard let format = tensor.dtype.floatFormat else { throw tensor.unsupportedDType }
     guard tensor.shape.count == 2, let base = tensor.bytes.baseAddress, tensor.bytes.count > 0,

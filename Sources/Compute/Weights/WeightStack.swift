@@ -25,6 +25,15 @@ package final class WeightStack {
     let bias: UnsafePointer<Float>?
     /// The part's first column of the output.
     let start: Int
+
+    /// The panels from the first of some rows on, which begin a panel; nil where not all of them have been made.
+    func panels(of rows: Range<Int>) -> UnsafeRawPointer? {
+      guard let panels, rows.upperBound <= copiedRows else { return nil }
+      return UnsafeRawPointer(panels) + rows.lowerBound / Panel.width * panelBytes
+    }
+
+    /// Bytes of panels after those of some rows that are worth prefetching.
+    func aheadBytes(after rows: Range<Int>) -> Int { rows.upperBound < copiedRows ? panelBytes : 0 }
   }
 
   private(set) var parts: [Part]
@@ -130,12 +139,7 @@ package final class WeightStack {
 
   /// Lets the file's pages of a part's rows go; they are read again when they are needed.
   private func letGo(part index: Int, rows: Range<Int>) {
-    // Panels are made of affine weights alone.
-    guard case .affine(let matrix) = parts[index].matrix else { return }
-    for (base, rowBytes) in [
-      (matrix.packed, matrix.rowBytes), (matrix.groups.scales, matrix.groups.rowBytes),
-      (matrix.groups.biases, matrix.groups.rowBytes),
-    ] {
+    for (base, rowBytes) in parts[index].matrix.places {
       let bytes = UnsafeRawBufferPointer(
         start: base + rows.lowerBound * rowBytes, count: rows.count * rowBytes)
       // Only bytes of a file can be read again.

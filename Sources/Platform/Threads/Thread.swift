@@ -47,6 +47,19 @@ package struct Thread: Sendable {
 
   /// Gives up the right to join; the thread cleans up after itself.
   package func detach() { pthread_detach(handle.thread) }
+
+  /// Keeps the calling thread on some of the processors, where the system has a way to.
+  package static func keepCurrent(on processors: [Int]) {
+    #if os(Linux)
+      guard let last = processors.max(), let symbol = dlsym(nil, "sched_setaffinity") else { return }
+      let set = unsafeBitCast(
+        symbol, to: (@convention(c) (pid_t, Int, UnsafePointer<UInt>) -> Int32).self)
+      var mask = [UInt](repeating: 0, count: last / UInt.bitWidth + 1)
+      for processor in processors { mask[processor / UInt.bitWidth] |= 1 << (processor % UInt.bitWidth) }
+      // A container may forbid it: the thread runs where the system puts it then.
+      _ = set(0, mask.count * MemoryLayout<UInt>.size, mask)
+    #endif
+  }
 }
 
 /// Tells one thread from another for as long as both run.
