@@ -22,14 +22,14 @@ private var scaleBytes: Int { 4 * Panel.width }
 
 /// Bytes from the beginning of a panel to the nibbles of a group.
 @inline(__always)
-private func nibbles(of group: Int, _ mode: FloatingMode) -> Int {
+private func nibbleOffset(of group: Int, _ mode: FloatingMode) -> Int {
   group * Panel.width * mode.groupSize / 2 + (group / 4 + 1) * scaleBytes
 }
 
 /// Bytes from the beginning of a panel to the scales of a group.
 @inline(__always)
-private func scales(of group: Int, _ mode: FloatingMode) -> Int {
-  nibbles(of: group & ~3, mode) - scaleBytes + (group & 3) * Panel.width
+private func scaleOffset(of group: Int, _ mode: FloatingMode) -> Int {
+  nibbleOffset(of: group & ~3, mode) - scaleBytes + (group & 3) * Panel.width
 }
 
 /// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
@@ -45,10 +45,10 @@ package func interleaveFloating(
     prefetching: weights.packed, upTo: weights.packed, 0)
   let (mode, bytes) = (weights.mode, Panel.width * weights.mode.groupSize / 2)
   for group in 0..<weights.columns / mode.groupSize {
-    (out + nibbles(of: group, mode)).copyMemory(from: scratch + group * bytes, byteCount: bytes)
+    (out + nibbleOffset(of: group, mode)).copyMemory(from: scratch + group * bytes, byteCount: bytes)
     for o in 0..<Panel.width {
       let row = weights.scales + min(o, weights.count - 1) * weights.scaleRowBytes
-      (out + scales(of: group, mode) + o).storeBytes(
+      (out + scaleOffset(of: group, mode) + o).storeBytes(
         of: (row + group).load(as: UInt8.self), as: UInt8.self)
     }
   }
@@ -73,7 +73,7 @@ package func multiplyFloatingPanels(_ weights: FloatingPanelRows, _ x: Int8Activ
         let count = min(Panel.width, weights.count - o)
         if rows.count < 4 {
           pass.panel = panel
-          multiplyRows(pass, rows, mode, outputs: count, into: output)
+          multiplyFewRows(pass, rows, mode, outputs: count, into: output)
         } else {
           for j in 0..<groups { _mm512_storeu_ps(factors + 64 * j, sixteenScales(panel, j, mode)) }
           pass.factors = UnsafeRawPointer(factors)
@@ -95,14 +95,14 @@ package func multiplyFloatingPanels(_ weights: FloatingPanelRows, _ x: Int8Activ
 @inline(__always)
 private func sixteenScales(_ panel: UnsafeRawPointer, _ j: Int, _ mode: FloatingMode) -> __m512 {
   scales(
-    _mm_loadu_si128((panel + scales(of: j, mode)).assumingMemoryBound(to: __m128i.self)), mode)
+    _mm_loadu_si128((panel + scaleOffset(of: j, mode)).assumingMemoryBound(to: __m128i.self)), mode)
 }
 
 // MARK: Few rows of x
 
 /// A panel by few rows of x, one after the other.
 @inline(__always)
-private func multiplyRows(
+private func multiplyFewRows(
   _ first: E2M1Pass, _ x: Int8Activations, _ mode: FloatingMode, outputs: Int, into y: Output
 ) {
   var p = first
@@ -130,7 +130,7 @@ private func row(_ p: E2M1Pass, _ mode: FloatingMode) {
   let registers = group / 8
   let low = _mm512_set1_epi32(0x0F0F_0F0F)
   for j in 0..<p.groups {
-    let weights = p.panel + nibbles(of: j, mode)
+    let weights = p.panel + nibbleOffset(of: j, mode)
     // Of a block's two groups of 16, each has half of the even elements and half of the odd ones.
     let x = p.x + (group == 16 ? 32 * (j >> 1) + 8 * (j & 1) : 32 * j)
     let start = p.prepared + 4 * j

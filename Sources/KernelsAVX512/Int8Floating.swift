@@ -157,8 +157,9 @@ func scales(_ codes: __m128i, _ mode: FloatingMode) -> __m512 {
 
 // MARK: Products
 
-/// Some rows of x by a panel, in which `gap` bytes are between each four groups and the next. `prepared` is what `prepareGroups` made of the first, `halves` bytes after which its scales are;
-/// the memory from `next` to `last` is prefetched, `share` bytes with each group, `isFar` into the second-level cache.
+/// Some rows of x by a panel, in which `gap` bytes are between each four groups and the next. `prepared` is what
+/// `prepareGroups` made of the first row, `halves` bytes after which its scales are. The memory from `next` to `last` is
+/// prefetched, `share` bytes with each group, `isFar` into the second-level cache.
 typealias E2M1Pass = (
   panel: UnsafeRawPointer, gap: Int, factors: UnsafeRawPointer, groups: Int, x: UnsafeRawPointer, stride: Int,
   prepared: UnsafeRawPointer, halves: Int, totals: UnsafeMutablePointer<Float>, next: UnsafeRawPointer,

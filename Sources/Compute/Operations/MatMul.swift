@@ -34,6 +34,7 @@ extension ComputeContext {
       quantized?.outliers == nil ? Self.shares(of: x.count, besides: tiles, threads: pool.threads) : 1
     // Borrowed for all of the fork: tiles count no owners (`QuantizedInput`).
     weights.parts.withUnsafeBufferPointer { parts in
+      // The tiles of a decode step have no share of rows to work out.
       guard shares > 1 else {
         pool.run(tiles: tiles) { tile, worker in
           multiplyTile(
