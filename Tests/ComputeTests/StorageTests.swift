@@ -106,6 +106,18 @@ import Testing
     }
   }
 
+  @Test func `a thread that nobody stands in for comes to every fork`() {
+    let processors = Topology.here.nodes[0]
+    let pool = WorkerPool(threads: 6, nodes: [processors, processors, processors])
+    let done = Atomic<Int>(0)
+    for round in 0..<1000 {
+      pool.place(0..<6, of: 0..<6) { _, _ in done.wrappingAdd(1, ordering: .relaxed) }
+      // Between no time and longer than threads look out for the next fork before they sleep.
+      usleep(UInt32(round % 8) * 60)
+    }
+    #expect(done.load(ordering: .relaxed) == 6000)
+  }
+
   #if os(Linux)
     @Test func `threads stay on their node where there are several`() throws {
       let processor = try #require(Topology.here.nodes.first?.first)

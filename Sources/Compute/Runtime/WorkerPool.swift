@@ -113,9 +113,10 @@ private final class Board: @unchecked Sendable {
   private let inside = Atomic<Int>(0)
   /// Counts forks, so that waiting threads see a new one.
   private let forks = Atomic<Int>(0)
-  private let sleepers = Atomic<Int>(0)
+  /// Whether a thread sleeps, or is about to.
+  private let haveSleepers = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
-  /// Rings that no sleeper has heard yet.
+  /// Forks that sleepers were woken for.
   private let alarm = Monitor(0)
 
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
@@ -175,36 +176,19 @@ private final class Board: @unchecked Sendable {
         if fork != seen { return fork }
       }
     }
-    sleepers.wrappingAdd(1, ordering: .sequentiallyConsistent)
-    // The thread that posts a fork looks for sleepers afterwards: either the fork is seen here, or the alarm rings. A sleeper that
-    // was counted as woken takes its ring even if it did not sleep.
-    let fork = forks.load(ordering: .sequentiallyConsistent)
-    if fork == seen || !leaveSleepers() { waitForRing() }
-    return forks.load(ordering: .sequentiallyConsistent)
-  }
-
-  /// False when somebody has already counted this sleeper as woken.
-  private func leaveSleepers() -> Bool {
-    var count = sleepers.load(ordering: .relaxed)
-    while count > 0 {
-      let (exchanged, original) = sleepers.compareExchange(
-        expected: count, desired: count - 1, ordering: .sequentiallyConsistent)
-      if exchanged { return true }
-      count = original
+    // The thread that posts a fork looks for sleepers afterwards: either the fork is seen here, or the alarm is rung when this
+    // thread waits. A ring of the fork before may come late: whoever goes on sleeping says so anew. All sleepers hear a ring:
+    // where each took one of as many, a thread that was done took another's, who slept through a fork that waited for it.
+    let fork = alarm.wait { _ -> Int? in
+      haveSleepers.store(true, ordering: .sequentiallyConsistent)
+      let fork = forks.load(ordering: .sequentiallyConsistent)
+      return fork == seen ? nil : fork
     }
-    return false
+    return fork ?? seen
   }
 
   private func wakeSleepers() {
-    let count = sleepers.exchange(0, ordering: .sequentiallyConsistent)
-    if count > 0 { alarm.update { $0 += count } }
-  }
-
-  private func waitForRing() {
-    _ = alarm.wait { rings -> Bool? in
-      guard rings > 0 else { return nil }
-      rings -= 1
-      return true
-    }
+    guard haveSleepers.exchange(false, ordering: .sequentiallyConsistent) else { return }
+    alarm.update { $0 += 1 }
   }
 }

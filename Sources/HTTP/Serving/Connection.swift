@@ -298,9 +298,11 @@ final class Connection {
 
   /// Says the end and reads on until the client says it too, for a limited time.
   private func linger() {
+    // Before the client can see the end: its next connection may need this one's place.
+    let mayWait = core.table.enterIdle(id)
     socket.endSending()
     // Draining servers do not wait long for clients that do not close.
-    let seconds = core.table.enterIdle(id) ? limits.lingerSeconds : min(0.25, limits.lingerSeconds)
+    let seconds = mayWait ? limits.lingerSeconds : min(0.25, limits.lingerSeconds)
     let end = Instant.now.adding(seconds: 5 * seconds)
     while true {
       let deadline = min(end, Instant.now.adding(seconds: seconds))
