@@ -1,9 +1,10 @@
-// E2M1 weights (mxfp4, nvfp4) that are kept as panels of sixteen outputs, for any number of rows of x.
+// Weights with a byte of scale for each group (mxfp4, nvfp4, mxfp8) as panels of sixteen outputs, and products of the E2M1
+// ones among them for any number of rows of x. WidePanels has those of E4M3.
 //
 //   panel, for each four groups:  [ for each group: scales of outputs 0-15, a byte each ]   64 bytes
-//                                 [ their nibbles, as Int8Floating makes them ]
+//                                 [ their elements, four bytes of each output after the other ]
 //
-// So a panel is one stream. With all scales behind the nibbles decode had 0.7 of its speed: no hardware prefetcher follows a
+// So a panel is one stream. With all scales behind the elements decode had 0.7 of its speed: no hardware prefetcher follows a
 // line now and then.
 //
 // The float operations are those of Int8Floating and of AVX2's row kernel, and so are the bits.
@@ -13,23 +14,23 @@ import _Builtin_intrinsics.intel
 
 /// Bytes of a kept panel, whole cache lines.
 package func floatingPanelBytes(_ mode: FloatingMode, _ columns: Int) -> Int {
-  Panel.width * columns / 2 + scaleBytes * ((columns / mode.groupSize + 3) / 4)
+  Panel.width * columns * mode.bits / 8 + scaleBytes * ((columns / mode.groupSize + 3) / 4)
 }
 
 /// Of four groups.
 @inline(__always)
-private var scaleBytes: Int { 4 * Panel.width }
+var scaleBytes: Int { 4 * Panel.width }
 
-/// Bytes from the beginning of a panel to the nibbles of a group.
+/// Bytes from the beginning of a panel to the elements of a group.
 @inline(__always)
-private func nibbleOffset(of group: Int, _ mode: FloatingMode) -> Int {
-  group * Panel.width * mode.groupSize / 2 + (group / 4 + 1) * scaleBytes
+private func elementOffset(of group: Int, _ mode: FloatingMode) -> Int {
+  group * Panel.width * mode.groupSize * mode.bits / 8 + (group / 4 + 1) * scaleBytes
 }
 
 /// Bytes from the beginning of a panel to the scales of a group.
 @inline(__always)
 private func scaleOffset(of group: Int, _ mode: FloatingMode) -> Int {
-  nibbleOffset(of: group & ~3, mode) - scaleBytes + (group & 3) * Panel.width
+  elementOffset(of: group & ~3, mode) - scaleBytes + (group & 3) * Panel.width
 }
 
 /// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
@@ -43,9 +44,9 @@ package func interleaveFloating(
   _ = interleave(
     weights.packed, rowBytes: weights.rowBytes, rows: weights.count, into: scratch,
     prefetching: weights.packed, upTo: weights.packed, 0)
-  let (mode, bytes) = (weights.mode, Panel.width * weights.mode.groupSize / 2)
+  let (mode, bytes) = (weights.mode, Panel.width * weights.mode.groupSize * weights.mode.bits / 8)
   for group in 0..<weights.columns / mode.groupSize {
-    (out + nibbleOffset(of: group, mode)).copyMemory(from: scratch + group * bytes, byteCount: bytes)
+    (out + elementOffset(of: group, mode)).copyMemory(from: scratch + group * bytes, byteCount: bytes)
     for o in 0..<Panel.width {
       let row = weights.scales + min(o, weights.count - 1) * weights.scaleRowBytes
       (out + scaleOffset(of: group, mode) + o).storeBytes(
@@ -93,7 +94,7 @@ package func multiplyFloatingPanels(_ weights: FloatingPanelRows, _ x: Int8Activ
 
 /// The scales of group `j` of a panel.
 @inline(__always)
-private func sixteenScales(_ panel: UnsafeRawPointer, _ j: Int, _ mode: FloatingMode) -> __m512 {
+func sixteenScales(_ panel: UnsafeRawPointer, _ j: Int, _ mode: FloatingMode) -> __m512 {
   scales(
     _mm_loadu_si128((panel + scaleOffset(of: j, mode)).assumingMemoryBound(to: __m128i.self)), mode)
 }
@@ -130,7 +131,7 @@ private func row(_ p: E2M1Pass, _ mode: FloatingMode) {
   let registers = group / 8
   let low = _mm512_set1_epi32(0x0F0F_0F0F)
   for j in 0..<p.groups {
-    let weights = p.panel + nibbleOffset(of: j, mode)
+    let weights = p.panel + elementOffset(of: j, mode)
     // Of a block's two groups of 16, each has half of the even elements and half of the odd ones.
     let x = p.x + (group == 16 ? 32 * (j >> 1) + 8 * (j & 1) : 32 * j)
     let start = p.prepared + 4 * j

@@ -70,7 +70,7 @@ private func separate(_ block: UnsafeMutableRawPointer, _ count: Int) {
 }
 
 @inline(__always)
-private func maximum(_ v: __m512) -> Float {
+func maximum(_ v: __m512) -> Float {
   let eight = _mm256_max_ps(v.lowHalf, v.highHalf)
   let four = _mm_max_ps(eight.lowHalf, eight.highHalf)
   let two = max(four[0], four[2])

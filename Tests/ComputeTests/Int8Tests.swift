@@ -26,6 +26,9 @@ import Testing
     var description: String { "\(bits) bits, group \(group), \(format)" }
   }
 
+  /// Those that integer kernels take.
+  private static let floatingModes = [FloatingMode.mxfp4, .nvfp4, .mxfp8]
+
   /// The kernel sets of this machine that have integer kernels, AVX-VNNI's in instructions of AVX2, and AMX's in plain ones.
   private var integerTables: [(name: String, int8: Int8Kernels)] {
     var all = tables.compactMap { table in table.kernels.int8.map { (table.name, $0) } }
@@ -131,21 +134,21 @@ import Testing
     }
   }
 
-  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
-  func `integer products of E2M1 weights have the bits of the scalar twin`(mode: FloatingMode) {
+  @Test(arguments: Self.floatingModes)
+  func `integer products of floating weights have the bits of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 16)
-    for (name, int8) in integerTables {
+    for (name, int8) in integerTables where int8.takes(mode) {
       for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (17, 5), (34, 3)] {
         let columns = 32 * blocks
         let weights = FloatingWeights(weightRows, columns, mode, using: &random)
-        // The smallest scale of mxfp4.
-        if mode == .mxfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        // The smallest power of two.
+        if mode != .nvfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
         // 128 rows are prepared together, where panels take them.
-        let counts = [1, 2, 3, 4, 5, 8, 9, 13, 20] + (blocks == 3 ? [128, 129, 131, 133] : [])
+        let counts = [1, 2, 3, 4, 5, 8, 9, 13, 16, 20] + (blocks == 3 ? [128, 129, 131, 133] : [])
         let x = Bytes.floats(133 * columns, using: &random).activations(133, columns)
         for xRows in counts {
           let results = [int8, Reference.int8].map { kernels in
-            let rows = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: kernels)
+            let rows = Int8Rows(x.first(xRows), columns, mode, by: kernels)
             let y = Bytes.room(weightRows * xRows)
             kernels.multiplyFloating(weights.rows, rows.activations, y.output(weightRows))
             #expect(rows.bytes.isIntact && y.isIntact)
@@ -157,15 +160,15 @@ import Testing
     }
   }
 
-  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
-  func `E2M1 weights in panels have the products of the scalar twin`(mode: FloatingMode) {
+  @Test(arguments: Self.floatingModes)
+  func `floating weights in panels have the products of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 19)
     for (name, int8) in integerTables {
-      guard let kept = int8.interleaved?.floating else { continue }
+      guard int8.takes(mode), let kept = int8.interleaved?.floating else { continue }
       for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (5, 40), (16, 33), (17, 5), (34, 3)] {
         let columns = 32 * blocks
         let weights = FloatingWeights(weightRows, columns, mode, using: &random)
-        if mode == .mxfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        if mode != .nvfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
         let panelBytes = kept.panelBytes(mode, columns)
         let count = (weightRows + Panel.width - 1) / Panel.width
         #expect(panelBytes % 64 == 0)
@@ -180,11 +183,11 @@ import Testing
           base: panels.start, mode: mode, columns: columns, count: weightRows, aheadBytes: 0)
         let x = Bytes.floats(133 * columns, using: &random).activations(133, columns)
         for xRows in [1, 2, 3, 4, 5, 8, 9, 13, 32, 40] + (blocks == 3 ? [128, 129, 131, 133] : []) {
-          let rows = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: int8)
+          let rows = Int8Rows(x.first(xRows), columns, mode, by: int8)
           let y = Bytes.room(weightRows * xRows)
           kept.multiply(all, rows.activations, y.output(weightRows))
           #expect(rows.bytes.isIntact && y.isIntact)
-          let twins = Int8Rows(x.first(xRows), columns, block: 32, .evenOdd, by: Reference.int8)
+          let twins = Int8Rows(x.first(xRows), columns, mode, by: Reference.int8)
           let expected = Bytes.room(weightRows * xRows)
           Reference.int8.multiplyFloating(weights.rows, twins.activations, expected.output(weightRows))
           #expect(
@@ -196,22 +199,71 @@ import Testing
     }
   }
 
-  @Test(arguments: [FloatingMode.mxfp4, .nvfp4])
-  func `nothing is read after E2M1 weights and their scales`(mode: FloatingMode) throws {
+  /// More rows than are multiplied before the next panel.
+  @Test func `many rows of E4M3 weights have the bits of the scalar twin`() {
+    var random = SeededGenerator(seed: 22)
+    let (columns, xRows) = (2048, 83)
+    let weights = FloatingWeights(18, columns, .mxfp8, using: &random)
+    let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
+    for (name, int8) in integerTables where int8.takes(.mxfp8) {
+      let results = [int8, Reference.int8].map { kernels in
+        let rows = Int8Rows(x, columns, .mxfp8, by: kernels)
+        let y = Bytes.room(18 * xRows)
+        kernels.multiplyFloating(weights.rows, rows.activations, y.output(18))
+        return y.values(18 * xRows).map(\.bitPattern)
+      }
+      #expect(results[0] == results[1], "\(name)")
+    }
+  }
+
+  /// What the largest elements of a block leave of the others, and twelve bits of the activations.
+  @Test func `products of E4M3 weights as integers are near the exact ones`() {
+    var random = SeededGenerator(seed: 21)
+    let (columns, weightRows, xRows) = (1024, 40, 9)
+    let weights = FloatingWeights(weightRows, columns, .mxfp8, using: &random)
+    // No NaN, and in each block one of the largest elements.
+    for i in 0..<weightRows * columns {
+      let code = i % 32 == 0 ? 0x7E : random.next() & 0xF7
+      weights.packed.start.storeBytes(of: UInt8(code), toByteOffset: i, as: UInt8.self)
+    }
+    let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
+    let unpacked = Bytes.room(weightRows * columns)
+    Reference.unpackFloating(weights.rows, into: unpacked.output(columns))
+    for (name, int8) in integerTables where int8.takes(.mxfp8) {
+      let y = Bytes.room(weightRows * xRows)
+      int8.multiplyFloating(
+        weights.rows, Int8Rows(x, columns, .mxfp8, by: int8).activations, y.output(weightRows))
+      var (error, power) = (0.0, 0.0)
+      for r in 0..<xRows {
+        for o in 0..<weightRows {
+          let exact = (0..<columns).reduce(0.0) {
+            $0 + Double(unpacked.floats[o * columns + $1]) * Double(x.base[r * x.stride + $1])
+          }
+          let difference = Double(y.floats[r * weightRows + o]) - exact
+          error += difference * difference
+          power += exact * exact
+        }
+      }
+      #expect((error / power).squareRoot() < 5e-4, "\(name): \((error / power).squareRoot())")
+    }
+  }
+
+  @Test(arguments: Self.floatingModes)
+  func `nothing is read after floating weights and their scales`(mode: FloatingMode) throws {
     var random = SeededGenerator(seed: 18)
-    for (name, int8) in integerTables {
+    for (name, int8) in integerTables where int8.takes(mode) {
       for (blocks, xRows) in [(1, 2), (3, 4), (5, 9), (19, 8)] {
         let (columns, weightRows) = (32 * blocks, 21)
         let weights = FloatingWeights(weightRows, columns, mode, using: &random)
         let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
         let expected = Bytes.room(weightRows * xRows)
-        let twins = Int8Rows(x, columns, block: 32, .evenOdd, by: Reference.int8)
+        let twins = Int8Rows(x, columns, mode, by: Reference.int8)
         Reference.int8.multiplyFloating(weights.rows, twins.activations, expected.output(weightRows))
         var guarded = weights.rows
         let packed = try Bytes(beforeGuard: weights.packed)
         let scales = try Bytes(beforeGuard: weights.scales)
         (guarded.packed, guarded.scales) = (UnsafeRawPointer(packed.start), UnsafeRawPointer(scales.start))
-        let rows = Int8Rows(x, columns, block: 32, .evenOdd, by: int8)
+        let rows = Int8Rows(x, columns, mode, by: int8)
         let y = Bytes.room(weightRows * xRows)
         int8.multiplyFloating(guarded, rows.activations, y.output(weightRows))
         let count = weightRows * xRows
@@ -265,11 +317,25 @@ import Testing
     let activations: Int8Activations
 
     init(_ x: Activations, _ columns: Int, block: Int, _ order: Int8Order, by kernels: Int8Kernels) {
-      let rowBytes = kernels.rowBytes(columns, block)
-      bytes = Bytes(rowBytes * x.count)
-      for r in 0..<x.count {
-        kernels.quantize(x.base + r * x.stride, columns, block, order, bytes.start + r * rowBytes)
+      self.init(x, rowBytes: kernels.rowBytes(columns, block)) {
+        kernels.quantize($0, columns, block, order, $1)
       }
+    }
+
+    /// In the form that weights in a floating mode need.
+    init(_ x: Activations, _ columns: Int, _ mode: FloatingMode, by kernels: Int8Kernels) {
+      if mode == .mxfp8, let wide = kernels.wide {
+        self.init(x, rowBytes: wide.rowBytes(columns)) { wide.quantize($0, columns, $1) }
+      } else {
+        self.init(x, columns, block: 32, .evenOdd, by: kernels)
+      }
+    }
+
+    private init(
+      _ x: Activations, rowBytes: Int, quantize: (UnsafePointer<Float>, UnsafeMutableRawPointer) -> Void
+    ) {
+      bytes = Bytes(rowBytes * x.count)
+      for r in 0..<x.count { quantize(x.base + r * x.stride, bytes.start + r * rowBytes) }
       activations = Int8Activations(base: bytes.start, rowBytes: rowBytes, count: x.count)
     }
   }

@@ -1,5 +1,6 @@
 // What `mlxserve doctor --kernels` compares: all kernels of every set of this machine agree, and none is left out.
 
+import KernelTypes
 import Testing
 
 @testable import Compute
@@ -10,9 +11,11 @@ import Testing
     let findings = KernelCheck.run(isa)
     #expect(findings.filter { !$0.isRight }.isEmpty)
     #expect(Set(findings.map(\.kernel)).count == findings.count)
-    // Integer products of six widths in groups of three sizes, where a set has them.
-    let isFast = KernelTable.table(for: isa).int8 != nil
-    #expect(findings.count { $0.kernel.hasSuffix(", fast") } == (isFast ? 20 : 0))
+    // Integer products of six widths in groups of three sizes, and of some floating modes, where a set has them.
+    let int8 = KernelTable.table(for: isa).int8
+    let modes = FloatingMode.allCases.count { int8?.takes($0) == true }
+    #expect(findings.count { $0.kernel.hasSuffix(", fast") } == (int8 == nil ? 0 : 18 + modes))
+    #expect(int8 == nil || modes >= 2)
     #expect(findings.count > 20)
   }
 }

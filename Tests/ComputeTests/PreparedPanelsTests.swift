@@ -14,7 +14,7 @@ private final class Place {
   let weights: MappedFile
   private let shapes: [(rows: Int, bits: Int)] = [(37, 4), (16, 8), (301, 6), (5, 3), (40, 5), (17, 2)]
   private let floating: [(rows: Int, mode: Quantization.Mode, group: Int)] = [
-    (45, .mxfp4, 32), (18, .nvfp4, 16),
+    (45, .mxfp4, 32), (18, .nvfp4, 16), (21, .mxfp8, 32),
   ]
   let identity = [UInt8](repeating: 7, count: 32)
 
@@ -29,8 +29,10 @@ private final class Place {
       let floats = (0..<6 * rows).map { _ in Float.random(in: -1...1, using: &random) }
       bytes += floats.withUnsafeBytes { Array($0) }
     }
-    for (rows, _, group) in floating {
-      bytes += (0..<rows * 96).map { _ in UInt8.random(in: 0...255, using: &random) }
+    for (rows, mode, group) in floating {
+      bytes += (0..<rows * 192 * (mode == .mxfp8 ? 8 : 4) / 8).map { _ in
+        UInt8.random(in: 0...255, using: &random)
+      }
       bytes += (0..<rows * 192 / group).map { UInt8(116 + $0 % 9) }
     }
     try SystemFiles().writeDurably(bytes, folder: path, name: "weights")
@@ -54,9 +56,10 @@ private final class Place {
         quantization: Quantization(bits: bits, groupSize: 64), rows: rows, columns: 192)
     }
     let others = floating.map { rows, mode, group in
-      WeightTensors(
-        weight: view(.u32, [rows, 24]), scales: view(.u8, [rows, 192 / group]), biases: nil,
-        quantization: Quantization(mode: mode, bits: 4, groupSize: group), rows: rows, columns: 192)
+      let bits = mode == .mxfp8 ? 8 : 4
+      return WeightTensors(
+        weight: view(.u32, [rows, 6 * bits]), scales: view(.u8, [rows, 192 / group]), biases: nil,
+        quantization: Quantization(mode: mode, bits: bits, groupSize: group), rows: rows, columns: 192)
     }
     return try WeightStack(affine + others, arena: arena, isMultiplied: isMultiplied)
   }
@@ -116,7 +119,7 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
     let made = try place.prepare(first)
     let hasFloating = first.activeInt8?.interleaved?.floating != nil
     // Each matrix once, though two stacks have it.
-    #expect(made.matrices == (hasFloating ? 8 : 6) && place.files.count == 1)
+    #expect(made.matrices == (hasFloating ? 9 : 6) && place.files.count == 1)
     for threads in [1, 2] {
       let context = try place.context(threads: threads)
       let stack = try place.stack(context.makeArena(identity: place.identity))

@@ -48,7 +48,8 @@ enum Flags {
         name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
         defaultText: "fast where the CPU has AVX2, or is arm64",
         help:
-          "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights; exact: float32 activations"
+          "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights, with AVX-512 in twelve bits "
+          + "beside MXFP8; exact: float32 activations"
       ),
       Flag(
         name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",

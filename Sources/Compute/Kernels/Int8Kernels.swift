@@ -7,7 +7,8 @@ package enum ComputeMode: String, Sendable, CaseIterable {
   /// float32 activations: results differ from the checkpoint's own arithmetic by rounding only.
   case exact
   /// int8 activations per block of at most 64 where weights are affine, MXFP4 or NVFP4: several times the
-  /// speed, a relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost.
+  /// speed, a relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost. Twelve bits where they
+  /// are MXFP8, on CPUs with AVX-512.
   case fast
 }
 
@@ -32,10 +33,24 @@ struct Int8Kernels: Sendable {
   /// Rewrites `count` elements of 2, 3, 5 and 6 bits as nibbles (up to 4 bits) or bytes; `count` is a multiple of 32.
   var repack:
     @Sendable (_ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, _ out: UnsafeMutableRawPointer) -> Void
-  /// Products with E2M1 weights of a floating mode, for any number of rows.
+  /// Products with weights in the floating modes with a byte of scale for each group, for any number of rows: E2M1 elements,
+  /// and with `wide` E4M3 ones.
   var multiplyFloating: KernelTable.Product<FloatingRows, Int8Activations>
+  /// The activations of E4M3 weights, where this instruction set does not multiply these in float32.
+  var wide: WideQuantizer?
   /// For weights in panels, where this instruction set has them.
   var interleaved: InterleavedKernels?
+
+  /// Whether `multiplyFloating` takes weights in a mode.
+  func takes(_ mode: FloatingMode) -> Bool { !mode.hasFloatScales && (mode.bits == 4 || wide != nil) }
+}
+
+/// Rounds activations to integers of twelve bits, in blocks of 32.
+struct WideQuantizer: Sendable {
+  /// Bytes of one quantized row.
+  var rowBytes: @Sendable (_ columns: Int) -> Int
+  /// Quantizes one row.
+  var quantize: @Sendable (_ x: UnsafePointer<Float>, _ columns: Int, _ out: UnsafeMutableRawPointer) -> Void
 }
 
 /// The integer kernels of affine weights in panels; a panel's bytes are the kernels' own business.
@@ -56,11 +71,11 @@ struct InterleavedKernels: Sendable {
     ) -> Void
   /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`; nil where they are read from the file.
   var columns: (@Sendable (_ weights: PanelRows, _ out: WeightColumns) -> Void)?
-  /// For E2M1 weights, where this instruction set keeps them in panels, too.
+  /// For weights in the floating modes, where this instruction set keeps them in panels, too.
   var floating: FloatingPanelKernels?
 }
 
-/// The integer kernels of E2M1 weights in panels.
+/// The integer kernels in panels of those weights that `Int8Kernels.multiplyFloating` takes.
 struct FloatingPanelKernels: Sendable {
   /// Bytes of a panel.
   var panelBytes: @Sendable (_ mode: FloatingMode, _ columns: Int) -> Int

@@ -65,12 +65,13 @@ import KernelTypes
         panelBytes: KernelsAVX512.int8PanelBytes,
         multiplyPanel: KernelsAVX512.multiplyInt8Panel, repack: KernelsAVX2.repack,
         multiplyFloating: multiplyInt8Floating,
+        wide: WideQuantizer(rowBytes: KernelsAVX512.wideRowBytes, quantize: KernelsAVX512.quantizeWide),
         interleaved: InterleavedKernels(
           panelBytes: KernelsAVX512.int8InterleavedBytes, make: KernelsAVX512.interleaveInt8,
           multiply: KernelsAVX512.multiplyInt8Interleaved, columns: KernelsAVX512.panelColumns,
           floating: FloatingPanelKernels(
             panelBytes: KernelsAVX512.floatingPanelBytes, make: KernelsAVX512.interleaveFloating,
-            multiply: KernelsAVX512.multiplyFloatingPanels)))
+            multiply: multiplyFloatingPanels)))
       table.scores = KernelsAVX512.attentionScores
       table.accumulate = KernelsAVX512.attentionAccumulate
       table.softmaxBlock = KernelsAVX512.attentionSoftmax
@@ -92,14 +93,26 @@ import KernelTypes
       return table
     }()
 
-    /// E2M1 weights: a panel pays from some rows of x on, with the same bits.
+    /// Panels of E2M1 weights pay from some rows of x on, with the same bits.
     @Sendable private static func multiplyInt8Floating(
       _ weights: FloatingRows, _ x: Int8Activations, into y: Output
     ) {
-      if x.count < Panel.worthwhileRows {
+      if case .mxfp8 = weights.mode {
+        KernelsAVX512.multiplyWide(weights, x, into: y)
+      } else if x.count < Panel.worthwhileRows {
         KernelsAVX2.multiplyInt8Floating(weights, x, into: y)
       } else {
         KernelsAVX512.multiplyInt8FloatingPanels(weights, x, into: y)
+      }
+    }
+
+    @Sendable private static func multiplyFloatingPanels(
+      _ weights: FloatingPanelRows, _ x: Int8Activations, into y: Output
+    ) {
+      if case .mxfp8 = weights.mode {
+        KernelsAVX512.multiplyWidePanels(weights, x, into: y)
+      } else {
+        KernelsAVX512.multiplyFloatingPanels(weights, x, into: y)
       }
     }
 

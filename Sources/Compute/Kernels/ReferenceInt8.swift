@@ -1,6 +1,6 @@
 // Scalar twins of the integer kernels, in the same float operations: they agree to the bit.
 //
-// A quantized row here is x8 in natural order, padded to 4 bytes, then a and c per block.
+// A quantized row here is x8 in natural order, padded to 4 bytes, then a and c per block; a wide one x16 and a.
 
 import KernelTypes
 
@@ -9,7 +9,13 @@ extension Reference {
     rowBytes: { columns, block in (columns + 3) / 4 * 4 + 8 * (columns / block) },
     quantize: quantizeInt8, multiply: multiplyInt8, panelBytes: { _, _ in 0 },
     multiplyPanel: { weights, x, y, _ in multiplyInt8(weights, x, into: y) }, repack: repack,
-    multiplyFloating: multiplyInt8Floating)
+    multiplyFloating: { weights, x, y in
+      if case .mxfp8 = weights.mode {
+        multiplyWide(weights, x, into: y)
+      } else {
+        multiplyInt8Floating(weights, x, into: y)
+      }
+    }, wide: WideQuantizer(rowBytes: { 2 * $0 + 4 * ($0 / 32) }, quantize: quantizeWide))
 
   static func repack(
     _ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, into out: UnsafeMutableRawPointer
@@ -88,6 +94,47 @@ extension Reference {
           }
           let factor = scale(weights, j) * (0.5 * a[j * group / 32])
           lanes[j % 16] = lanes[j % 16].addingProduct(Float(product), factor)
+        }
+        y.base[r * y.stride + o] = sum(lanes)
+      }
+    }
+  }
+
+  static func quantizeWide(
+    _ x: UnsafePointer<Float>, _ columns: Int, into out: UnsafeMutableRawPointer
+  ) {
+    let a = (out + 2 * columns).assumingMemoryBound(to: Float.self)
+    for j in 0..<columns / 32 {
+      var top: Float = 0
+      for i in 0..<32 { top = max(top, abs(x[j * 32 + i])) }
+      let inverse = top > 0 ? 2047 / top : 0
+      for i in j * 32..<(j + 1) * 32 {
+        let q = Int16((x[i] * inverse).rounded(.toNearestOrEven))
+        out.storeBytes(of: q, toByteOffset: 2 * i, as: Int16.self)
+      }
+      // Of integers that are 2^6 times their elements.
+      a[j] = top / 2047 * 0x1p-6
+    }
+  }
+
+  /// Of E4M3 weights in mxfp8.
+  static func multiplyWide(_ weights: FloatingRows, _ x: Int8Activations, into y: Output) {
+    for r in 0..<x.count {
+      let row = x.base + r * x.rowBytes
+      let a = (row + 2 * weights.columns).assumingMemoryBound(to: Float.self)
+      for o in 0..<weights.count {
+        let weights = weights.rows(o..<o + 1)
+        var lanes = [Float](repeating: 0, count: 16)
+        for j in 0..<weights.columns / 32 {
+          var product = 0
+          for i in j * 32..<(j + 1) * 32 {
+            let code = quantum(weights.packed, 8, i)
+            let exponent = (code >> 3) & 15
+            let magnitude = ((8 | code & 7) << 11) >> (15 - exponent)
+            let element = code & 0x80 == 0 ? magnitude : -magnitude
+            product += element * Int(row.load(fromByteOffset: 2 * i, as: Int16.self))
+          }
+          lanes[j % 16] = lanes[j % 16].addingProduct(Float(product), scale(weights, j) * a[j])
         }
         y.base[r * y.stride + o] = sum(lanes)
       }

@@ -8,13 +8,27 @@ struct QuantizedInput {
   /// The context's: to copy all functions of the table for each tile takes 1 % of a decode step.
   fileprivate let kernels: UnsafePointer<Int8Kernels>
   /// The addresses of the rows in each form that the weights need, else 0.
-  fileprivate var bases = SIMD4<UInt>.zero
+  fileprivate var bases = SIMD8<UInt>.zero
   /// Bytes of a row in these forms.
-  fileprivate var rowBytes = SIMD4<Int>.zero
+  fileprivate var rowBytes = SIMD8<Int>.zero
   /// The row that belongs to x's first.
   var first = 0
   /// What the rows have lost before they were quantized; nil for whole ones.
   var outliers: Outliers?
+}
+
+extension Int8Kernels {
+  /// Bytes of a quantized row; nil where weights that need this form are multiplied exactly.
+  fileprivate func rowBytes(_ columns: Int, _ layout: Int8Layout) -> Int? {
+    layout.isWide ? wide?.rowBytes(columns) : rowBytes(columns, layout.block)
+  }
+
+  fileprivate func quantize(
+    _ x: UnsafePointer<Float>, _ columns: Int, _ layout: Int8Layout, into out: UnsafeMutableRawPointer
+  ) {
+    guard layout.isWide else { return quantize(x, columns, layout.block, layout.order, out) }
+    wide?.quantize(x, columns, out)
+  }
 }
 
 extension ComputeContext {
@@ -28,15 +42,16 @@ extension ComputeContext {
     let int8 = kernels.pointee
     var quantized = QuantizedInput(kernels: kernels)
     for part in weights.parts {
-      guard let layout = part.layout, quantized.bases[layout.index] == 0 else { continue }
-      let rowBytes = int8.rowBytes(x.columns, layout.block)
+      guard let layout = part.layout, quantized.bases[layout.index] == 0,
+        let rowBytes = int8.rowBytes(x.columns, layout)
+      else { continue }
       let base = UnsafeMutableRawPointer(int8Rows[layout.index].floats(x.count * rowBytes / 4))
       quantized.bases[layout.index] = UInt(bitPattern: base)
       quantized.rowBytes[layout.index] = rowBytes
       forEachRow(x.count, work: 4 * x.columns) { range in
         guard let outliers else {
           for r in range {
-            int8.quantize(x.row(r), x.columns, layout.block, layout.order, base + r * rowBytes)
+            int8.quantize(x.row(r), x.columns, layout, into: base + r * rowBytes)
           }
           return
         }
@@ -44,7 +59,7 @@ extension ComputeContext {
           guard let rest = row.baseAddress else { return }
           for r in range {
             self.kernels.splitOutliers(x.row(r), x.columns, rest, outliers.list(r))
-            int8.quantize(rest, x.columns, layout.block, layout.order, base + r * rowBytes)
+            int8.quantize(rest, x.columns, layout, into: base + r * rowBytes)
           }
         }
       }

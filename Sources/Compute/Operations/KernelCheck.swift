@@ -124,20 +124,20 @@ package struct KernelCheck {
         findings += integerProducts(int8, affine(bits, group: group, .bf16))
       }
     }
-    for mode in [FloatingMode.mxfp4, .nvfp4] {
+    for mode in FloatingMode.allCases where int8.takes(mode) {
       let (weights, x) = (floating(mode), room.random(manyRows * columns))
       findings.append(
         same("\(mode) weights, fast", manyRows * outputs, bits: true) { isTwin, out in
           let kernels = isTwin ? Reference.int8 : int8
           kernels.multiplyFloating(
-            weights, quantized(x, block: 32, .evenOdd, kernels), Output(base: out, stride: outputs))
+            weights, quantized(x, mode, kernels), Output(base: out, stride: outputs))
         })
       if let kept = int8.interleaved?.floating { findings += products(kept, int8, weights, x) }
     }
     return findings
   }
 
-  /// E2M1 weights in panels, by all rows of x together and by each alone.
+  /// Weights in a floating mode in panels, by all rows of x together and by each alone.
   private func products(
     _ kept: FloatingPanelKernels, _ int8: Int8Kernels, _ weights: FloatingRows,
     _ x: UnsafeMutablePointer<Float>
@@ -154,10 +154,10 @@ package struct KernelCheck {
     return [("in panels", manyRows), ("in panels, row by row", 1)].map { words, together in
       same("\(weights.mode) weights, fast, \(words)", manyRows * outputs, bits: true) { isTwin, out in
         guard !isTwin else {
-          let twins = quantized(x, block: 32, .evenOdd, Reference.int8)
+          let twins = quantized(x, weights.mode, Reference.int8)
           return Reference.int8.multiplyFloating(weights, twins, Output(base: out, stride: outputs))
         }
-        let rows = quantized(x, block: 32, .evenOdd, int8)
+        let rows = quantized(x, weights.mode, int8)
         for r in stride(from: 0, to: manyRows, by: together) {
           let some = Int8Activations(
             base: rows.base + r * rows.rowBytes, rowBytes: rows.rowBytes, count: together)
@@ -227,6 +227,17 @@ package struct KernelCheck {
     let rowBytes = int8.rowBytes(columns, block)
     let memory = room.bytes(rowBytes * manyRows)
     for r in 0..<manyRows { int8.quantize(x + r * columns, columns, block, order, memory + r * rowBytes) }
+    return Int8Activations(base: memory, rowBytes: rowBytes, count: manyRows)
+  }
+
+  /// In the form that weights in a floating mode need.
+  private func quantized(
+    _ x: UnsafeMutablePointer<Float>, _ mode: FloatingMode, _ int8: Int8Kernels
+  ) -> Int8Activations {
+    guard mode == .mxfp8, let wide = int8.wide else { return quantized(x, block: 32, .evenOdd, int8) }
+    let rowBytes = wide.rowBytes(columns)
+    let memory = room.bytes(rowBytes * manyRows)
+    for r in 0..<manyRows { wide.quantize(x + r * columns, columns, memory + r * rowBytes) }
     return Int8Activations(base: memory, rowBytes: rowBytes, count: manyRows)
   }
 

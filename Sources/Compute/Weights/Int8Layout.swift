@@ -9,6 +9,8 @@ struct Int8Layout: Equatable {
   /// Bits of a weight as the kernels multiply it: 4 or 8. Others are rewritten as the next of these.
   let bits: Int
   let order: Int8Order
+  /// Whether activations have twelve bits (`WideQuantizer`).
+  let isWide: Bool
 
   /// The form that `matrix` needs; nil when no integer kernel takes it, or its rows are so short that the error of
   /// one scale for all of a row shows (docs/decisions/005) and its time does not.
@@ -20,16 +22,18 @@ struct Int8Layout: Equatable {
       block = min(rows.groups.size, Int8Block.limit)
       bits = rows.bits <= 4 ? 4 : 8
     case .floating(let rows):
-      // Two groups of nvfp4's 16 make a block.
-      guard [.mxfp4, .nvfp4].contains(rows.mode), rows.columns % 32 == 0 else { return nil }
+      // Two groups of nvfp4's 16 make a block. Float scales may be those of a whole matrix, in which the integers of small
+      // elements would lose what E4M3 has.
+      guard !rows.mode.hasFloatScales, rows.columns % 32 == 0 else { return nil }
       block = 32
       bits = rows.mode.bits
     }
+    if case .floating = matrix { isWide = bits == 8 } else { isWide = false }
     order = bits == 4 ? .evenOdd : .natural
-    index = (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
+    index = isWide ? 4 : (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
   }
 
-  static let count = 4
+  static let count = 5
   /// Distinguishes the forms, in `0 ..< count`.
   let index: Int
 }

@@ -49,7 +49,8 @@ struct PanelPlace: Hashable {
       switch weights.mode {
       case .mxfp4: return 4 | 1 << 40
       case .nvfp4: return 4 | 2 << 40
-      case .mxfp8, .fp8, .table: return nil
+      case .mxfp8: return 8 | 3 << 40
+      case .fp8, .table: return nil
       }
     }
   }
