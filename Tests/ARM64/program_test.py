@@ -40,8 +40,8 @@ def answers(cpu, *flags):
                 time.sleep(0.2)
         found = []
         for prompt in PROMPTS:
-            body = {"messages": [{"role": "user", "content": prompt}], "max_tokens": 24, "temperature": 0, "logprobs": True,
-                    "top_logprobs": 5}
+            body = {"model": "demo", "messages": [{"role": "user", "content": prompt}], "max_tokens": 24, "temperature": 0,
+                    "logprobs": True, "top_logprobs": 5}
             request = urllib.request.Request(
                 f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
             answer = json.load(urllib.request.urlopen(request, timeout=600))
