@@ -134,6 +134,10 @@ package struct FloatingRows {
     self.columns = columns
   }
 
+  /// Whether elements are E4M3 and their scales are of 32 or 128 inputs, so that integers of sixteen bits hold what counts of
+  /// them (`KernelsAVX512/WidePanels`).
+  package var isWide: Bool { mode == .mxfp8 || (mode == .fp8 && scaleShift == 2) }
+
   /// Some of the rows.
   package func rows(_ range: Range<Int>) -> FloatingRows {
     var part = self
@@ -181,11 +185,11 @@ package struct PanelRows {
   }
 }
 
-/// E2M1 weights that are kept in panels (`KernelsAVX512/FloatingPanels`), from the first row of a panel on.
+/// Weights in a floating mode that are kept in panels (`KernelsAVX512/FloatingPanels`), from the first row of a panel on.
 package struct FloatingPanelRows {
   /// 64-byte aligned.
   package var base: UnsafeRawPointer
-  /// `mxfp4` or `nvfp4`.
+  /// `mxfp4`, `nvfp4`, `mxfp8`, or `fp8` with a scale for each four groups.
   package var mode: FloatingMode
   /// Elements of a row, a multiple of 32.
   package var columns: Int

@@ -1,7 +1,8 @@
-// Weights with a byte of scale for each group (mxfp4, nvfp4, mxfp8) as panels of sixteen outputs, and products of the E2M1
-// ones among them for any number of rows of x. WidePanels has those of E4M3.
+// Weights in the floating modes as panels of sixteen outputs, and products of E2M1 ones (mxfp4, nvfp4) for any number of rows
+// of x. WidePanels has those of E4M3 (mxfp8, fp8).
 //
 //   panel, for each four groups:  [ for each group: scales of outputs 0-15, a byte each ]   64 bytes
+//                                 or in fp8, for all four: [ scales of outputs 0-15, floats ]
 //                                 [ their elements, four bytes of each output after the other ]
 //
 // So a panel is one stream. With all scales behind the elements decode had 0.7 of its speed: no hardware prefetcher follows a
@@ -49,6 +50,12 @@ package func interleaveFloating(
     (out + elementOffset(of: group, mode)).copyMemory(from: scratch + group * bytes, byteCount: bytes)
     for o in 0..<Panel.width {
       let row = weights.scales + min(o, weights.count - 1) * weights.scaleRowBytes
+      if mode.hasFloatScales {
+        guard group & 3 == 0 else { break }
+        (out + scaleOffset(of: group, mode) + 4 * o).storeBytes(
+          of: (row + group).loadUnaligned(as: Float.self), as: Float.self)
+        continue
+      }
       (out + scaleOffset(of: group, mode) + o).storeBytes(
         of: (row + group).load(as: UInt8.self), as: UInt8.self)
     }
@@ -95,7 +102,8 @@ package func multiplyFloatingPanels(_ weights: FloatingPanelRows, _ x: Int8Activ
 /// The scales of group `j` of a panel.
 @inline(__always)
 func sixteenScales(_ panel: UnsafeRawPointer, _ j: Int, _ mode: FloatingMode) -> __m512 {
-  scales(
+  if mode.hasFloatScales { return _mm512_loadu_ps(panel + scaleOffset(of: j & ~3, mode)) }
+  return scales(
     _mm_loadu_si128((panel + scaleOffset(of: j, mode)).assumingMemoryBound(to: __m128i.self)), mode)
 }
 

@@ -124,7 +124,7 @@ func prepareGroups(
 
 // MARK: Panels
 
-/// The panel of at most sixteen rows' nibbles, and `factors[16 · group + output]`.
+/// The panel of at most sixteen rows' elements, and `factors[16 · group + output]`; float scales are of four groups each.
 @inline(never)
 func makePanel(
   _ weights: FloatingRows, _ panel: UnsafeMutableRawPointer, _ factors: UnsafeMutableRawPointer
@@ -137,7 +137,13 @@ func makePanel(
     let mask = tailMask(min(16, groups - first))
     transpose(
       { o in
-        let codes = weights.scales + min(o, rows - 1) * weights.scaleRowBytes + first
+        let row = weights.scales + min(o, rows - 1) * weights.scaleRowBytes
+        if weights.mode.hasFloatScales {
+          let fours = load(row, first / 4, tailMask((min(16, groups - first) + 3) / 4))
+          let each = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0)
+          return _mm512_castps_si512(_mm512_permutexvar_ps(each, fours))
+        }
+        let codes = row + first
         return _mm512_castps_si512(scales(_mm_maskz_loadu_epi8(mask, codes), weights.mode))
       },
       into: { d, words in _mm512_storeu_si512(factors + 64 * (first + d), words) })

@@ -1,12 +1,12 @@
-// Products of E4M3 weights (mxfp8) as integers of sixteen bits with activations of twelve, in panels of sixteen outputs.
+// Products of E4M3 weights (mxfp8, fp8) as integers of sixteen bits with activations of twelve, in panels of sixteen outputs.
 //
 // A block of 32 inputs has one scale on either side: its products are summed as integers and scaled once. An element has a
 // sign, four bits e and three bits m:
 //
 //   e > 0:  (8 + m) · 2^(e - 10)  =  2^-6 · ((8 + m) << 11 >> (15 - e))
 //
-// What is below 2^-6 is dropped, where the largest element of a block is between 224 and 448: those with e < 4 lose up to three
-// bits, those with e = 0 all. No sum overflows: 32 · 2,047 · (15 << 11) < 2^31.
+// What is below 2^-6 is dropped, where the largest element under a scale is between 224 and 448: those with e < 4 lose up to
+// three bits, those with e = 0 all. No sum overflows: 32 · 2,047 · (15 << 11) < 2^31.
 //
 // A quantized row of x, 64-byte aligned:
 //

@@ -155,18 +155,25 @@ struct AffineWeights {
 }
 
 /// Random weights in a floating mode, whose scales are near one: 2^(code - 127), or E4M3 below 2 in nvfp4. Float32 scales
-/// are for two groups each.
+/// are for 2^`scaleShift` groups each.
 struct FloatingWeights {
   let packed, scales, table: Bytes
   let mode: FloatingMode
   let count, columns: Int
+  private let scaleRowBytes, scaleShift: Int
 
-  init(_ count: Int, _ columns: Int, _ mode: FloatingMode, using random: inout SeededGenerator) {
+  init(
+    _ count: Int, _ columns: Int, _ mode: FloatingMode, scaleShift: Int = 1,
+    using random: inout SeededGenerator
+  ) {
     (self.count, self.columns, self.mode) = (count, columns, mode)
+    self.scaleShift = mode.hasFloatScales ? scaleShift : 0
+    let groups = columns / mode.groupSize
+    scaleRowBytes = mode.hasFloatScales ? 4 * (((groups - 1) >> scaleShift) + 1) : groups
     packed = .random(count * columns * mode.bits / 8, misaligned: 1, using: &random)
     table = .floats(16, misaligned: 1, using: &random)
     guard !mode.hasFloatScales else {
-      scales = .floats(count * ((columns / mode.groupSize + 1) / 2), misaligned: 1, using: &random)
+      scales = .floats(count * scaleRowBytes / 4, misaligned: 1, using: &random)
       return
     }
     scales = Bytes(count * columns / mode.groupSize)
@@ -177,13 +184,11 @@ struct FloatingWeights {
   }
 
   var rows: FloatingRows {
-    let groups = columns / mode.groupSize
     var rows = FloatingRows(
       packed: packed.start, rowBytes: columns * mode.bits / 8, scales: scales.start,
-      scaleRowBytes: mode.hasFloatScales ? (groups + 1) / 2 * 4 : groups, mode: mode, count: count,
-      columns: columns)
+      scaleRowBytes: scaleRowBytes, mode: mode, count: count, columns: columns)
     rows.table = UnsafeRawPointer(table.start)
-    rows.scaleShift = mode.hasFloatScales ? 1 : 0
+    rows.scaleShift = scaleShift
     return rows
   }
 }

@@ -27,7 +27,7 @@ import Testing
   }
 
   /// Those that integer kernels take.
-  private static let floatingModes = [FloatingMode.mxfp4, .nvfp4, .mxfp8]
+  private static let floatingModes = [FloatingMode.mxfp4, .nvfp4, .mxfp8, .fp8]
 
   /// The kernel sets of this machine that have integer kernels, AVX-VNNI's in instructions of AVX2, and AMX's in plain ones.
   private var integerTables: [(name: String, int8: Int8Kernels)] {
@@ -137,12 +137,12 @@ import Testing
   @Test(arguments: Self.floatingModes)
   func `integer products of floating weights have the bits of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 16)
-    for (name, int8) in integerTables where int8.takes(mode) {
+    for (name, int8) in integerTables where mode.bits == 4 || int8.wide != nil {
       for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (17, 5), (34, 3)] {
         let columns = 32 * blocks
-        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
+        let weights = FloatingWeights(weightRows, columns, mode, scaleShift: 2, using: &random)
         // The smallest power of two.
-        if mode != .nvfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        if [.mxfp4, .mxfp8].contains(mode) { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
         // 128 rows are prepared together, where panels take them.
         let counts = [1, 2, 3, 4, 5, 8, 9, 13, 16, 20] + (blocks == 3 ? [128, 129, 131, 133] : [])
         let x = Bytes.floats(133 * columns, using: &random).activations(133, columns)
@@ -164,11 +164,11 @@ import Testing
   func `floating weights in panels have the products of the scalar twin`(mode: FloatingMode) {
     var random = SeededGenerator(seed: 19)
     for (name, int8) in integerTables {
-      guard int8.takes(mode), let kept = int8.interleaved?.floating else { continue }
+      guard mode.bits == 4 || int8.wide != nil, let kept = int8.interleaved?.floating else { continue }
       for (blocks, weightRows) in [(1, 5), (2, 16), (3, 17), (5, 40), (16, 33), (17, 5), (34, 3)] {
         let columns = 32 * blocks
-        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
-        if mode != .nvfp4 { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
+        let weights = FloatingWeights(weightRows, columns, mode, scaleShift: 2, using: &random)
+        if [.mxfp4, .mxfp8].contains(mode) { weights.scales.start.storeBytes(of: 0, as: UInt8.self) }
         let panelBytes = kept.panelBytes(mode, columns)
         let count = (weightRows + Panel.width - 1) / Panel.width
         #expect(panelBytes % 64 == 0)
@@ -205,7 +205,7 @@ import Testing
     let (columns, xRows) = (2048, 83)
     let weights = FloatingWeights(18, columns, .mxfp8, using: &random)
     let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
-    for (name, int8) in integerTables where int8.takes(.mxfp8) {
+    for (name, int8) in integerTables where int8.wide != nil {
       let results = [int8, Reference.int8].map { kernels in
         let rows = Int8Rows(x, columns, .mxfp8, by: kernels)
         let y = Bytes.room(18 * xRows)
@@ -229,7 +229,7 @@ import Testing
     let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
     let unpacked = Bytes.room(weightRows * columns)
     Reference.unpackFloating(weights.rows, into: unpacked.output(columns))
-    for (name, int8) in integerTables where int8.takes(.mxfp8) {
+    for (name, int8) in integerTables where int8.wide != nil {
       let y = Bytes.room(weightRows * xRows)
       int8.multiplyFloating(
         weights.rows, Int8Rows(x, columns, .mxfp8, by: int8).activations, y.output(weightRows))
@@ -251,10 +251,10 @@ import Testing
   @Test(arguments: Self.floatingModes)
   func `nothing is read after floating weights and their scales`(mode: FloatingMode) throws {
     var random = SeededGenerator(seed: 18)
-    for (name, int8) in integerTables where int8.takes(mode) {
+    for (name, int8) in integerTables where mode.bits == 4 || int8.wide != nil {
       for (blocks, xRows) in [(1, 2), (3, 4), (5, 9), (19, 8)] {
         let (columns, weightRows) = (32 * blocks, 21)
-        let weights = FloatingWeights(weightRows, columns, mode, using: &random)
+        let weights = FloatingWeights(weightRows, columns, mode, scaleShift: 2, using: &random)
         let x = Bytes.floats(xRows * columns, using: &random).activations(xRows, columns)
         let expected = Bytes.room(weightRows * xRows)
         let twins = Int8Rows(x, columns, mode, by: Reference.int8)
@@ -324,7 +324,7 @@ import Testing
 
     /// In the form that weights in a floating mode need.
     init(_ x: Activations, _ columns: Int, _ mode: FloatingMode, by kernels: Int8Kernels) {
-      if mode == .mxfp8, let wide = kernels.wide {
+      if mode.bits == 8, let wide = kernels.wide {
         self.init(x, rowBytes: wide.rowBytes(columns)) { wide.quantize($0, columns, $1) }
       } else {
         self.init(x, columns, block: 32, .evenOdd, by: kernels)

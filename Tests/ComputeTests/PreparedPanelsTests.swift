@@ -35,6 +35,9 @@ private final class Place {
       }
       bytes += (0..<rows * 192 / group).map { UInt8(116 + $0 % 9) }
     }
+    bytes += (0..<19 * 192).map { _ in UInt8.random(in: 0...255, using: &random) }
+    let scales = (0..<2 * 19).map { _ in Float.random(in: 0.5...1, using: &random) }
+    bytes += scales.withUnsafeBytes { Array($0) }
     try SystemFiles().writeDurably(bytes, folder: path, name: "weights")
     try SystemFiles().makeFolder(path + "/prepared")
     weights = try MappedFile(path + "/weights")
@@ -61,7 +64,10 @@ private final class Place {
         weight: view(.u32, [rows, 6 * bits]), scales: view(.u8, [rows, 192 / group]), biases: nil,
         quantization: Quantization(mode: mode, bits: bits, groupSize: group), rows: rows, columns: 192)
     }
-    return try WeightStack(affine + others, arena: arena, isMultiplied: isMultiplied)
+    let blocks = WeightTensors(
+      weight: view(.u32, [19, 48]), scales: view(.f32, [19, 2]), biases: nil,
+      quantization: Quantization(mode: .fp8, bits: 8, groupSize: 128), rows: 19, columns: 192)
+    return try WeightStack(affine + others + [blocks], arena: arena, isMultiplied: isMultiplied)
   }
 
   func context(threads: Int = 2) throws -> ComputeContext {
@@ -119,7 +125,7 @@ private let keepsPanels = CPUFeatures.available.contains { isa in
     let made = try place.prepare(first)
     let hasFloating = first.activeInt8?.interleaved?.floating != nil
     // Each matrix once, though two stacks have it.
-    #expect(made.matrices == (hasFloating ? 9 : 6) && place.files.count == 1)
+    #expect(made.matrices == (hasFloating ? 10 : 6) && place.files.count == 1)
     for threads in [1, 2] {
       let context = try place.context(threads: threads)
       let stack = try place.stack(context.makeArena(identity: place.identity))

@@ -49,7 +49,7 @@ enum Flags {
         defaultText: "fast where the CPU has AVX2, or is arm64",
         help:
           "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights, with AVX-512 in twelve bits "
-          + "beside MXFP8; exact: float32 activations"
+          + "beside MXFP8 and FP8; exact: float32 activations"
       ),
       Flag(
         name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",

@@ -8,7 +8,7 @@ package enum ComputeMode: String, Sendable, CaseIterable {
   case exact
   /// int8 activations per block of at most 64 where weights are affine, MXFP4 or NVFP4: several times the
   /// speed, a relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost. Twelve bits where they
-  /// are MXFP8, on CPUs with AVX-512.
+  /// are MXFP8, or FP8 with scales of 128, on CPUs with AVX-512.
   case fast
 }
 
@@ -33,16 +33,17 @@ struct Int8Kernels: Sendable {
   /// Rewrites `count` elements of 2, 3, 5 and 6 bits as nibbles (up to 4 bits) or bytes; `count` is a multiple of 32.
   var repack:
     @Sendable (_ packed: UnsafeRawPointer, _ bits: Int, _ count: Int, _ out: UnsafeMutableRawPointer) -> Void
-  /// Products with weights in the floating modes with a byte of scale for each group, for any number of rows: E2M1 elements,
-  /// and with `wide` E4M3 ones.
+  /// Products with weights in a floating mode that `takes` names, for any number of rows.
   var multiplyFloating: KernelTable.Product<FloatingRows, Int8Activations>
   /// The activations of E4M3 weights, where this instruction set does not multiply these in float32.
   var wide: WideQuantizer?
   /// For weights in panels, where this instruction set has them.
   var interleaved: InterleavedKernels?
 
-  /// Whether `multiplyFloating` takes weights in a mode.
-  func takes(_ mode: FloatingMode) -> Bool { !mode.hasFloatScales && (mode.bits == 4 || wide != nil) }
+  /// Whether `multiplyFloating` takes some weights: E2M1 elements, and with `wide` E4M3 ones whose scales are fine enough.
+  func takes(_ weights: FloatingRows) -> Bool {
+    weights.isWide ? wide != nil : [.mxfp4, .nvfp4].contains(weights.mode)
+  }
 }
 
 /// Rounds activations to integers of twelve bits, in blocks of 32.

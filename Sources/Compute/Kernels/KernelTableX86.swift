@@ -97,7 +97,7 @@ import KernelTypes
     @Sendable private static func multiplyInt8Floating(
       _ weights: FloatingRows, _ x: Int8Activations, into y: Output
     ) {
-      if case .mxfp8 = weights.mode {
+      if weights.isWide {
         KernelsAVX512.multiplyWide(weights, x, into: y)
       } else if x.count < Panel.worthwhileRows {
         KernelsAVX2.multiplyInt8Floating(weights, x, into: y)
@@ -109,7 +109,7 @@ import KernelTypes
     @Sendable private static func multiplyFloatingPanels(
       _ weights: FloatingPanelRows, _ x: Int8Activations, into y: Output
     ) {
-      if case .mxfp8 = weights.mode {
+      if weights.mode.bits == 8 {
         KernelsAVX512.multiplyWidePanels(weights, x, into: y)
       } else {
         KernelsAVX512.multiplyFloatingPanels(weights, x, into: y)

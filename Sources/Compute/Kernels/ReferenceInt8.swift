@@ -10,7 +10,7 @@ extension Reference {
     quantize: quantizeInt8, multiply: multiplyInt8, panelBytes: { _, _ in 0 },
     multiplyPanel: { weights, x, y, _ in multiplyInt8(weights, x, into: y) }, repack: repack,
     multiplyFloating: { weights, x, y in
-      if case .mxfp8 = weights.mode {
+      if weights.isWide {
         multiplyWide(weights, x, into: y)
       } else {
         multiplyInt8Floating(weights, x, into: y)
@@ -117,7 +117,7 @@ extension Reference {
     }
   }
 
-  /// Of E4M3 weights in mxfp8.
+  /// Of E4M3 weights.
   static func multiplyWide(_ weights: FloatingRows, _ x: Int8Activations, into y: Output) {
     for r in 0..<x.count {
       let row = x.base + r * x.rowBytes

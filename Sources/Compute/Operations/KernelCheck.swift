@@ -124,13 +124,16 @@ package struct KernelCheck {
         findings += integerProducts(int8, affine(bits, group: group, .bf16))
       }
     }
-    for mode in FloatingMode.allCases where int8.takes(mode) {
-      let (weights, x) = (floating(mode), room.random(manyRows * columns))
+    for mode in FloatingMode.allCases {
+      // Float scales of 128 inputs, which integer kernels take.
+      let weights = floating(mode, scaleShift: 2)
+      guard int8.takes(weights) else { continue }
+      let x = room.random(manyRows * columns)
       findings.append(
         same("\(mode) weights, fast", manyRows * outputs, bits: true) { isTwin, out in
           let kernels = isTwin ? Reference.int8 : int8
           kernels.multiplyFloating(
-            weights, quantized(x, mode, kernels), Output(base: out, stride: outputs))
+            weights, quantized(x, weights, kernels), Output(base: out, stride: outputs))
         })
       if let kept = int8.interleaved?.floating { findings += products(kept, int8, weights, x) }
     }
@@ -154,10 +157,10 @@ package struct KernelCheck {
     return [("in panels", manyRows), ("in panels, row by row", 1)].map { words, together in
       same("\(weights.mode) weights, fast, \(words)", manyRows * outputs, bits: true) { isTwin, out in
         guard !isTwin else {
-          let twins = quantized(x, weights.mode, Reference.int8)
+          let twins = quantized(x, weights, Reference.int8)
           return Reference.int8.multiplyFloating(weights, twins, Output(base: out, stride: outputs))
         }
-        let rows = quantized(x, weights.mode, int8)
+        let rows = quantized(x, weights, int8)
         for r in stride(from: 0, to: manyRows, by: together) {
           let some = Int8Activations(
             base: rows.base + r * rows.rowBytes, rowBytes: rows.rowBytes, count: together)
@@ -232,9 +235,9 @@ package struct KernelCheck {
 
   /// In the form that weights in a floating mode need.
   private func quantized(
-    _ x: UnsafeMutablePointer<Float>, _ mode: FloatingMode, _ int8: Int8Kernels
+    _ x: UnsafeMutablePointer<Float>, _ weights: FloatingRows, _ int8: Int8Kernels
   ) -> Int8Activations {
-    guard mode == .mxfp8, let wide = int8.wide else { return quantized(x, block: 32, .evenOdd, int8) }
+    guard weights.isWide, let wide = int8.wide else { return quantized(x, block: 32, .evenOdd, int8) }
     let rowBytes = wide.rowBytes(columns)
     let memory = room.bytes(rowBytes * manyRows)
     for r in 0..<manyRows { wide.quantize(x + r * columns, columns, memory + r * rowBytes) }
@@ -379,13 +382,13 @@ package struct KernelCheck {
   }
 
   /// Rows with a float32 scale for each two groups.
-  private func floatScaled(_ mode: FloatingMode) -> FloatingRows {
-    let groups = (columns / mode.groupSize + 1) / 2
+  private func floatScaled(_ mode: FloatingMode, scaleShift: Int) -> FloatingRows {
+    let groups = ((columns / mode.groupSize - 1) >> scaleShift) + 1
     var rows = FloatingRows(
       packed: room.noise(outputs * columns * mode.bits / 8), rowBytes: columns * mode.bits / 8,
       scales: floatBytes(outputs * groups), scaleRowBytes: 4 * groups, mode: mode, count: outputs,
       columns: columns)
-    rows.scaleShift = 1
+    rows.scaleShift = scaleShift
     rows.table = floatBytes(16)
     return rows
   }
@@ -398,8 +401,9 @@ package struct KernelCheck {
     return UnsafeRawPointer(bytes)
   }
 
-  private func floating(_ mode: FloatingMode) -> FloatingRows {
-    guard !mode.hasFloatScales else { return floatScaled(mode) }
+  /// - Parameter scaleShift: of float scales.
+  private func floating(_ mode: FloatingMode, scaleShift: Int = 1) -> FloatingRows {
+    guard !mode.hasFloatScales else { return floatScaled(mode, scaleShift: scaleShift) }
     let groups = columns / mode.groupSize
     let scales = room.bytes(outputs * groups)
     for i in 0..<outputs * groups {

@@ -29,7 +29,7 @@ package enum PreparingError: Error, Equatable, CustomStringConvertible {
         + "Those of AVX-512 VNNI, AVX-VNNI and arm64 in the fast mode have an order of their own."
     case .noWeights:
       "the model has no weights in its files that these kernels keep in another order: only affine ones are, and with "
-        + "AVX-512 MXFP4, NVFP4 and MXFP8."
+        + "AVX-512 MXFP4, NVFP4, MXFP8 and FP8 with scales of 128."
     case .tooLarge(let bytes, let limit):
       "the prepared weights would take \(bytes) bytes, and \(limit) are allowed for all: raise "
         + "--prepared-dir-size."
@@ -71,11 +71,12 @@ extension ComputeContext {
     let (columns, bytes) = (2 * 128, (0..<Panel.width * 256).map { UInt8(truncatingIfNeeded: $0 &* 167) })
     bytes.withUnsafeBytes { bytes in
       guard let base = bytes.baseAddress else { return }
-      for mode in [FloatingMode.mxfp4, .nvfp4, .mxfp8] {
-        let matrix = FloatingRows(
+      for mode in FloatingMode.allCases {
+        var matrix = FloatingRows(
           packed: base, rowBytes: columns * mode.bits / 8, scales: base,
           scaleRowBytes: columns / mode.groupSize,
           mode: mode, count: Panel.width, columns: columns)
+        if mode.hasFloatScales { matrix.scaleShift = 2 }
         all += checksum(ofPanelOf: .floating(matrix), int8, kernels)
       }
     }

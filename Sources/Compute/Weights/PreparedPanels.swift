@@ -50,7 +50,8 @@ struct PanelPlace: Hashable {
       case .mxfp4: return 4 | 1 << 40
       case .nvfp4: return 4 | 2 << 40
       case .mxfp8: return 8 | 3 << 40
-      case .fp8, .table: return nil
+      case .fp8: return weights.isWide ? 8 | 4 << 40 : nil
+      case .table: return nil
       }
     }
   }
