@@ -169,7 +169,7 @@ import Testing
     random = SeededGenerator(seed: 46)
     let kept = try stack(using: &random, arena: context.makeArena(identity: []))
     let rows = rows(20, using: &random)
-    context.beginStep()
+    context.copyBudget = 1 << 24
     #expect(products(rows, kept, context) == products(rows, plain, context))
     #expect(products(rows, kept, context) == products(rows, plain, context))
     if context.activeInt8?.interleaved != nil { #expect(kept.parts.allSatisfy { $0.copiedRows > 0 }) }

@@ -72,6 +72,7 @@ import Testing
     for threads in [1, 2] {
       let context = try ComputeContext(threads: threads, mode: .fast)
       let (mapped, copied) = try stacks(context)
+      context.copyBudget = 1 << 20
       for count in [1, 3, 9, 40] {
         #expect(products(context, mapped, count) == products(context, copied, count), "\(count) rows")
       }
@@ -92,6 +93,7 @@ import Testing
     let context = try ComputeContext(threads: 2, mode: .fast)
     let (mapped, copied) = try stacks(context)
     let wanted = products(context, mapped, 5)
+    context.copiedAtOnce = 1
     var steps = 0
     while copied.isCopying, steps < 100 {
       // One panel: 37, 16, 301 and 5 rows are 3, 1, 19 and 1 of them, 45, 18, 21 and 19 of floating weights 3, 2, 2 and 2.
@@ -109,11 +111,12 @@ import Testing
     let context = try ComputeContext(threads: 5, mode: .fast, nodes: nodes)
     #expect(context.pool.nodes == 2)
     let (mapped, copied) = try stacks(context)
+    context.copiedAtOnce = 1
     for count in [1, 3, 9, 40] {
       context.copyBudget = 20_000
       #expect(products(context, mapped, count) == products(context, copied, count), "\(count) rows")
     }
-    context.beginStep()
+    context.copyBudget = 1 << 20
     #expect(products(context, mapped, 8) == products(context, copied, 8))
     #expect(!copied.isCopying || context.activeInt8?.interleaved == nil)
   }

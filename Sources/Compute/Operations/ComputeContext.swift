@@ -27,10 +27,10 @@ package final class ComputeContext {
   /// The folder of prepared weights; nil uses none.
   package var preparedFolder: String?
 
-  /// Bytes of panels that may still be made in this step.
-  var copyBudget = copiedPerStep
-  /// 16 MiB take some 10 milliseconds, about as long as a decode step of a small model.
-  private static let copiedPerStep = 16 << 20
+  /// Bytes of panels that may be made now; negative where more were made than was due.
+  var copyBudget = 0
+  /// Bytes of panels that are made at once, if any are due.
+  var copiedAtOnce = 1 << 20
 
   /// The integer kernels at an address for tiles; nil in exact mode.
   let fastKernels: UnsafePointer<Int8Kernels>?
@@ -98,9 +98,6 @@ package final class ComputeContext {
       prepared: PreparedPanels(folder: preparedFolder, identity: identity, layout: layout),
       nodes: pool.nodes)
   }
-
-  /// A step begins: some more weights may be copied.
-  package func beginStep() { copyBudget = Self.copiedPerStep }
 
   /// Calls `body` for ranges that together cover `0 ..< rows`, in parallel when the work is worth a fork.
   ///

@@ -270,7 +270,9 @@ extension ComputeContext {
   ) {
     let largest = groups.reduce(0) { max($0, $1.count) }
     let quantized = quantize(x, for: stacks[0])
-    if quantized != nil { for group in groups { interleave(stacks[group.expert]) } }
+    if quantized != nil {
+      for group in groups { interleave(stacks[group.expert], rows: group.count) }
+    }
     let tileRows = tileRows(
       outputs: groups.count * stacks[0].rows, columns: stacks[0].columns, xRows: largest)
     let tiles = tiles(of: stacks[0], tileRows: tileRows)

@@ -3,7 +3,7 @@
 // Sixteen rows side by side are a panel (KernelsAVX512/Int8Interleaved): decode sums no lanes, and batches and prompts need
 // not make panels again in every step. A panel has as many bytes as its rows had. It lies in memory of the process,
 // in large pages where the system gives them, and the pages of the file that it was made from are let go. Stacks are
-// copied when they are multiplied, a little in each step: what no request needs stays in the file, and no token waits for
+// copied when they are multiplied, a little each time: what no request needs stays in the file, and no token waits for
 // all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits. What was
 // prepared (`WeightPreparing`) is not copied: its panels lie in a file.
 
@@ -13,8 +13,19 @@ extension ComputeContext {
   /// Bytes of weights that have been copied, in all contexts.
   package static var copiedWeightBytes: Int { PanelArena.filledBytes }
 
-  /// Copies more of a stack into panels, if there is something to copy, memory for it, and the step has not yet copied enough.
-  func interleave(_ stack: WeightStack) {
+  /// What products cost pays for copying: so many bytes that are read, or six times as many that are multiplied with a row of
+  /// x, are worth one of a panel. Copying then takes about a third of the time.
+  private static let bytesPerCopied = 128
+  private static let rowsPerRead = 6
+  /// What products without anything to copy save up at most.
+  private static let savedBudget = 4 << 20
+
+  /// Copies more of a stack into panels, if there is something to copy, memory for it, and products have paid for it.
+  ///
+  /// - Parameter rows: of x, that the stack is about to be multiplied with.
+  func interleave(_ stack: WeightStack, rows: Int) {
+    let due = stack.byteCount / Self.bytesPerCopied * (Self.rowsPerRead + rows) / Self.rowsPerRead
+    copyBudget = min(copyBudget, Self.savedBudget) + due
     guard copyBudget > 0, stack.isCopying, let arena = stack.arena, let int8 = activeInt8,
       let kernels = int8.interleaved
     else {
@@ -37,7 +48,7 @@ extension ComputeContext {
       guard let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, panelBytes: panelBytes, part: index)
       let first = part.copiedRows / Panel.width
-      let end = min(panels, first + max(1, copyBudget / panelBytes))
+      let end = min(panels, first + max(1, max(copyBudget, copiedAtOnce) / panelBytes))
       let start = part.start / Panel.width
       pool.place(start + first..<start + end, of: 0..<whole) { tile, worker in
         let panel = tile - start

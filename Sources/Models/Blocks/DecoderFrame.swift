@@ -100,7 +100,6 @@ final class DecoderFrame {
 
   /// Lays out the step's rows, computes their angles and looks up their embeddings.
   func begin(_ batch: Batch, cache: KVCache) -> DecoderStep {
-    compute.beginStep()
     layout.reset()
     tokens.removeAll(keepingCapacity: true)
     for span in batch.spans {

@@ -42,7 +42,6 @@ final class EncoderFrame {
   ///
   /// - Throws: when there is no memory for keys and values.
   func begin(_ texts: [EncoderText]) throws(ModelError) {
-    compute.beginStep()
     layout.reset()
     let needed = texts.reduce(0) { $0 + KVCache.blocks(forTokens: $1.tokens.count) }
     if cache.map({ $0.blockCount < needed }) ?? true {
