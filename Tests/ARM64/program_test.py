@@ -1,16 +1,19 @@
-"""The arm64 binary under qemu beside this machine's: the same answers and log probabilities of the demo model, to the bit."""
+"""The arm64 binary under qemu beside this machine's: the same log probabilities to the bit, of the demo and of every family."""
 
 import json
 import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
 ROOT, ARM64, NATIVE = sys.argv[1:4]
-MODEL = str(pathlib.Path(__file__).parents[2] / "Fixtures" / "models" / "demo")
+MODELS = pathlib.Path(__file__).parents[2] / "Fixtures" / "models"
 PROMPTS = ["Is the capital of France Paris? Answer Yes or No.", "Count to three.", "The quick brown fox " * 12]
+# For models that have no tokenizer of their own.
+TOKENS = [[5, 9, 17, 33, 7], [number * 13 % 90 + 3 for number in range(40)]]
 
 
 def command(cpu):
@@ -23,10 +26,22 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def answers(cpu, *flags):
-    """Tokens with their log probabilities for every prompt, from a server of its own."""
+def chats():
+    """A request for each of the demo's prompts, and where its answer has tokens with their log probabilities."""
+    for prompt in PROMPTS:
+        yield "chat/completions", {"messages": [{"role": "user", "content": prompt}], "max_tokens": 24, "temperature": 0,
+                                   "logprobs": True, "top_logprobs": 5}
+
+
+def completions():
+    for prompt in TOKENS:
+        yield "completions", {"prompt": prompt, "max_tokens": 8, "temperature": 0, "logprobs": 5, "ignore_eos": True}
+
+
+def answers(cpu, *flags, model=MODELS / "demo", requests=chats):
+    """What `logprobs` says in each answer, from a server of its own."""
     port = free_port()
-    words = command(cpu) + ["serve", "--model", MODEL, "--port", str(port), "--threads", "2", *flags]
+    words = command(cpu) + ["serve", "--model", str(model), "--port", str(port), "--threads", "2", *flags]
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 300
@@ -39,17 +54,33 @@ def answers(cpu, *flags):
                     sys.exit(f"{' '.join(words)} did not get ready: {server.stderr.read() if server.poll() else ''}")
                 time.sleep(0.2)
         found = []
-        for prompt in PROMPTS:
-            body = {"model": "demo", "messages": [{"role": "user", "content": prompt}], "max_tokens": 24, "temperature": 0,
-                    "logprobs": True, "top_logprobs": 5}
+        for path, body in requests():
+            body = {"model": pathlib.Path(model).name, **body}
             request = urllib.request.Request(
-                f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+                f"http://127.0.0.1:{port}/v1/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
             answer = json.load(urllib.request.urlopen(request, timeout=600))
-            found.append(answer["choices"][0]["logprobs"]["content"])
+            found.append(answer["choices"][0]["logprobs"])
         return found
     finally:
         server.terminate()
         server.wait(60)
+
+
+def writers():
+    """The bundled models that write text, each in a folder with a tokenizer."""
+    for folder in sorted(MODELS.iterdir()):
+        config = folder / "config.json"
+        # Few of them name an architecture: encoders do.
+        if not config.exists() or not all("CausalLM" in name for name in json.loads(config.read_text()).get("architectures", [])):
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = pathlib.Path(scratch) / folder.name
+            copy.mkdir()
+            for file in folder.iterdir():
+                (copy / file.name).symlink_to(file.resolve())
+            if not (copy / "tokenizer.json").exists():
+                (copy / "tokenizer.json").symlink_to(MODELS / "demo" / "tokenizer.json")
+            yield copy
 
 
 def features():
@@ -84,4 +115,10 @@ for mode in ["exact", "fast"]:
         same(f"{mode}: AVX2 of x86-64 and neon", answers(None, "--isa", "avx2", "--compute", mode), neon)
     else:
         print(f"SKIPPED {mode}: this machine has no AVX2")
+if "avx2" in features():
+    for model in writers():
+        for mode in ["exact", "fast"]:
+            there, here = (answers(cpu, *flags, "--compute", mode, model=model, requests=completions)
+                           for cpu, flags in [("max", []), (None, ["--isa", "avx2"])])
+            same(f"{mode}, {model.name}: i8mm and AVX2", there, here)
 sys.exit(failed != 0)
