@@ -112,7 +112,7 @@ private func forEachPass(
       let count = left > most && left < most + 8 ? most - 8 : min(left, most)
       let pass: WidePass = (
         panel: UnsafeRawPointer(totals), gap: 0, factors: factors, integers: factors + factorBytes,
-        keepsIntegers: integerBytes > 0 && count >= rowsForIntegers, groups: groups,
+        keepsIntegers: count >= rowsForIntegers, groups: groups,
         x: x.base + first * x.rowBytes, stride: x.rowBytes, scales: 2 * columns,
         totals: totals.assumingMemoryBound(to: Float.self), next: x.base, last: x.base, share: 0,
         isFar: count < 32

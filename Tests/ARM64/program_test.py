@@ -1,4 +1,4 @@
-"""The arm64 binary under qemu beside this machine's: the same log probabilities to the bit, of the demo and of every family."""
+"""The arm64 binary under qemu beside this machine's: the same log probabilities to the bit, of all bundled models."""
 
 import json
 import pathlib
@@ -27,13 +27,14 @@ def free_port():
 
 
 def chats():
-    """A request for each of the demo's prompts, and where its answer has tokens with their log probabilities."""
+    """Where the demo is asked, and with which body, for each prompt."""
     for prompt in PROMPTS:
         yield "chat/completions", {"messages": [{"role": "user", "content": prompt}], "max_tokens": 24, "temperature": 0,
                                    "logprobs": True, "top_logprobs": 5}
 
 
 def completions():
+    """The same for models whose tokenizer is borrowed: prompts are numbers of tokens."""
     for prompt in TOKENS:
         yield "completions", {"prompt": prompt, "max_tokens": 8, "temperature": 0, "logprobs": 5, "ignore_eos": True}
 

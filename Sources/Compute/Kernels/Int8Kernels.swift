@@ -41,9 +41,12 @@ struct Int8Kernels: Sendable {
   var interleaved: InterleavedKernels?
 
   /// Whether `multiplyFloating` takes some weights: E2M1 elements, and with `wide` E4M3 ones whose scales are fine enough.
-  func takes(_ weights: FloatingRows) -> Bool {
-    weights.isWide ? wide != nil : [.mxfp4, .nvfp4].contains(weights.mode)
-  }
+  func takes(_ weights: FloatingRows) -> Bool { weights.hasIntegers && (wide != nil || !weights.isWide) }
+}
+
+extension FloatingRows {
+  /// Whether small integers hold what counts of the elements.
+  var hasIntegers: Bool { isWide || [.mxfp4, .nvfp4].contains(mode) }
 }
 
 /// Rounds activations to integers of twelve bits, in blocks of 32.

@@ -14,7 +14,7 @@ extension ComputeContext {
   package static var copiedWeightBytes: Int { PanelArena.filledBytes }
 
   /// What products cost pays for copying: so many bytes that are read, or six times as many that are multiplied with a row of
-  /// x, are worth one of a panel. Copying then takes about a third of the time.
+  /// x, are worth one of a panel. By reckoning, copying then takes a fifth to a third of the time.
   private static let bytesPerCopied = 128
   private static let rowsPerRead = 6
   /// What products without anything to copy save up at most.

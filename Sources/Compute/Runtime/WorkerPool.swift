@@ -116,8 +116,8 @@ private final class Board: @unchecked Sendable {
   /// Whether a thread sleeps, or is about to.
   private let haveSleepers = Atomic<Bool>(false)
   private let isClosed = Atomic<Bool>(false)
-  /// Forks that sleepers were woken for.
-  private let alarm = Monitor(0)
+  /// Wakes sleepers, all of them; it guards no value.
+  private let alarm = Monitor(false)
 
   /// How long to look out for the next fork, seconds: longer than the work between two forks of a step.
   private static let watch = 200e-6
@@ -189,6 +189,6 @@ private final class Board: @unchecked Sendable {
 
   private func wakeSleepers() {
     guard haveSleepers.exchange(false, ordering: .sequentiallyConsistent) else { return }
-    alarm.update { $0 += 1 }
+    alarm.update { _ in }
   }
 }

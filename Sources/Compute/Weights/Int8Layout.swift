@@ -21,14 +21,15 @@ struct Int8Layout: Equatable {
     case .affine(let rows):
       block = min(rows.groups.size, Int8Block.limit)
       bits = rows.bits <= 4 ? 4 : 8
+      isWide = false
     case .floating(let rows):
       // Two groups of nvfp4's 16 make a block. Under a scale of a whole row or matrix the integers of small elements would lose
       // what E4M3 has.
-      guard rows.isWide || [.mxfp4, .nvfp4].contains(rows.mode), rows.columns % 32 == 0 else { return nil }
+      guard rows.hasIntegers, rows.columns % 32 == 0 else { return nil }
       block = 32
       bits = rows.mode.bits
+      isWide = rows.isWide
     }
-    if case .floating(let rows) = matrix { isWide = rows.isWide } else { isWide = false }
     order = bits == 4 ? .evenOdd : .natural
     index = isWide ? 4 : (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
   }
