@@ -183,7 +183,12 @@ let twinTargets: [Target] = kernelTwins.map { twin in
 
 func twins(of module: String) -> [String] { module == "Compute" ? kernelTwins.map(\.name) : [] }
 
-let testTargets: [Target] = modules.map { module in
+/// `make quick M=Chat,Jinja` builds the tests of these modules alone; otherwise the first one builds those of all.
+let tested = Context.environment["MLXSERVE_TESTS"]?.split(separator: ",").map(String.init)
+
+func isTested(_ module: String) -> Bool { tested?.contains(module) ?? true }
+
+let testTargets: [Target] = modules.filter { isTested($0.name) }.map { module in
   .testTarget(
     name: module.name + "Tests",
     dependencies: dependencies([module.name, "Support"] + module.imports + twins(of: module.name)),
@@ -217,6 +222,9 @@ let package = Package(
       swiftSettings: strict),
     .target(
       name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
-    .testTarget(
-      name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict),
-  ])
+  ]
+    + (isTested("Architecture")
+      ? [
+        .testTarget(
+          name: "ArchitectureTests", dependencies: ["Support", "Platform"], swiftSettings: strict)
+      ] : []))
