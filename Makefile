@@ -59,7 +59,7 @@ COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-release sdk-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
   arm64-kernel-test arm64-sdk arm64-test \
   release release-sysroot install clean
 
@@ -142,6 +142,9 @@ sdk-test: build      ## run the official SDKs and raw sockets against the releas
 	else \
 	  echo "SKIPPED: there is no $(PYTHON), so the OpenAI SDK was not run against the server."; \
 	fi
+
+real-test: build venv ## run a published instruct model (93 MB, once) through the SDK; skipped where it cannot be had
+	$(VENV)/bin/python Tests/EndToEnd/real.py $(BINARY)
 
 client-test: build   ## run other clients (LangChain, litellm, ...), each in an environment of its own; ALL=1: the large ones too
 	@if command -v $(PYTHON) >/dev/null 2>&1; then \

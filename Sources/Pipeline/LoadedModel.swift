@@ -64,8 +64,12 @@ package struct LoadedModel: Sendable {
   package let grammars: GrammarCache
   /// How it fills in the middle; nil where the vocabulary has no marks for it.
   package var fill: FillInMiddle?
-  /// What the model's authors recommend, where a request says nothing.
-  package var sampling: SamplingOverrides = [:]
+  /// What the model's authors recommend; empty where its files name no setting.
+  package var recommended: SamplingOverrides = [:]
+  /// What holds where they recommend nothing. Settings that they chose together are not mixed with others.
+  package var defaultSampling = DefaultSampling.local
+  /// What holds where a request says nothing.
+  package var sampling: SamplingOverrides { recommended.isEmpty ? defaultSampling.overrides : recommended }
   /// Whether the template is asked for reasoning where a request says nothing; nil leaves it to the template.
   package var thinking: Bool?
   /// Changes when the same request could get another answer: weights, build.

@@ -56,7 +56,8 @@ extension LoadedModel {
     var model = LoadedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
       template: template, endTokens: folder.endTokens(tokenizer, template), media: engine.mediaRules)
-    model.sampling = sampling
+    model.recommended = sampling
+    model.defaultSampling = configuration.defaultSampling
     if let names = folder.fillNames { model.fill = FillInMiddle(tokenizer, names: names) }
     model.systemFingerprint = folder.fingerprint(version: configuration.version)
     model.facts = folder.facts(engine)

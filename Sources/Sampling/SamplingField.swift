@@ -224,6 +224,9 @@ package struct SamplingOverrides: Sendable, Equatable, ExpressibleByDictionaryLi
     self.values = Dictionary(values) { $1 }
   }
 
+  /// Whether nothing is said.
+  package var isEmpty: Bool { values.isEmpty }
+
   /// Nil where nothing is said.
   package subscript(field: SamplingField) -> Double? {
     get { values[field] }

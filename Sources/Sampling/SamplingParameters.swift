@@ -99,6 +99,13 @@ extension SamplingParameters {
     }
   }
 
+  /// What is said, in the order of the table: `temperature 0.8, top_k 40`.
+  package static func words(_ overrides: SamplingOverrides) -> String {
+    let parameters = SamplingParameters(overrides)
+    let said = SamplingField.allCases.filter { overrides[$0] != nil }
+    return said.map { "\($0.name) \(parameters.text(of: $0))" }.joined(separator: ", ")
+  }
+
   /// - Throws: when a value has no meaning. The sampler copes with such values, but not usefully.
   package func check() throws(SamplingError) {
     for field in SamplingField.allCases {

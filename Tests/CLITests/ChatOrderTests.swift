@@ -52,7 +52,15 @@ struct ChatOrderTests {
     #expect(preferences == before)
     let hint = preferences.set("temprature", to: "1")
     #expect(hint?.contains("did you mean temperature?") == true)
-    #expect(preferences.lines.contains { $0.contains("seed") && $0.hasSuffix("7") })
+    let usual: SamplingOverrides = [.temperature: 0.8, .minP: 0.05]
+    let lines = preferences.lines(beside: usual, from: "default").map {
+      $0.split(separator: " ", maxSplits: 1)
+    }
+    let values = Dictionary(
+      uniqueKeysWithValues: lines.filter { $0[0] != "stop" }.map { ($0[0], $0[1].drop { $0 == " " }) })
+    #expect(values["seed"] == "7")
+    #expect(values["temperature"] == "0.5 (yours)" && values["top_k"] == "5 (yours)")
+    #expect(values["min_p"] == "0.05 (default)" && values["top_p"] == nil)
   }
 
   @Test func `files become part of the message`() throws {

@@ -5,10 +5,15 @@ a fault in a stream need a slow or broken engine: ServerTests/FailureTests.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import pathlib
+import shutil
 import socket
 import struct
+import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -905,3 +910,54 @@ def test_runs_of_a_fixed_length(s):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(run, range(16))) == [40 + n for n in range(16)]
+
+
+LOCAL = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+OPENAI = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
+
+
+@contextlib.contextmanager
+def demo_without_recommendations(s):
+    """The demo model with a generation_config.json that says nothing of sampling."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = shutil.copytree(s.demo, folder + "/demo")
+        config = pathlib.Path(model, "generation_config.json")
+        config.write_text(json.dumps({"eos_token_id": json.loads(config.read_text())["eos_token_id"]}))
+        yield model
+
+
+def test_a_model_that_recommends_nothing_samples_as_local_servers_do(s):
+    with demo_without_recommendations(s) as model:
+        check_usual_sampling(s, model)
+        shown = subprocess.run([s.binary, "show", model], capture_output=True, text=True).stdout
+        assert "temperature 0.8, top_p 0.95, top_k 40, min_p 0.05 (this server's defaults)" in shown, shown
+
+
+def check_usual_sampling(s, model):
+    for flags, usual, other, said in (
+        ((), LOCAL, OPENAI, LOCAL), (("--sampling", "openai"), OPENAI, LOCAL, {})
+    ):
+        server = Server(s.binary, *flags, model=model)
+        try:
+            def texts(**settings):
+                body = {"model": server.model, "prompt": "The", "max_tokens": 12, "ignore_eos": True} | settings
+                answers = [json.loads(server.post("/v1/completions", body | {"seed": seed})[2]) for seed in range(6)]
+                return [answer["choices"][0]["text"] for answer in answers]
+
+            assert texts() == texts(**usual) != texts(**other)
+            # Each field takes the place of its own default alone.
+            assert texts(top_k=3) == texts(**usual | {"top_k": 3})
+            parameters = json.loads(server.get("/props")[2])["default_generation_settings"]["params"]
+            assert {name: parameters[name] for name in usual} == usual
+            capabilities = json.loads(server.get("/v1/capabilities")[2])["data"][0]
+            assert capabilities["sampling"] == {"source": "default"} | said
+        finally:
+            server.stop()
+
+
+def test_what_a_model_recommends_is_all_that_holds(s):
+    # The demo model says `do_sample: false`.
+    capabilities = json.loads(s.get("/v1/capabilities")[2])["data"][0]
+    assert capabilities["sampling"] == {"source": "model", "temperature": 0}
+    shown = subprocess.run([s.binary, "show", str(s.demo)], capture_output=True, text=True).stdout
+    assert "temperature 0.0 (the model's)" in shown, shown

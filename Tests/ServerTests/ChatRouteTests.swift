@@ -42,7 +42,7 @@ struct ChatRouteTests {
     #expect(request.topLogprobs == nil)
   }
 
-  @Test func `options reach the engine, absent ones take the model's defaults`() throws {
+  @Test func `options reach the engine, absent ones take the usual defaults`() throws {
     let service = FakeService("Hello")
     _ = try makeApp(service).chat(
       #""temperature":0.5,"top_p":0.25,"top_k":4,"min_p":0.125,"repetition_penalty":1.5,"presence_penalty":0.5,"#
@@ -50,6 +50,10 @@ struct ChatRouteTests {
         + #""stop_token_ids":[65],"ignore_eos":true,"logprobs":true,"top_logprobs":2"#)
     _ = try makeApp(service).chat()
     var expected = SamplingParameters()
+    expected.temperature = 0.8
+    expected.topK = 40
+    expected.topP = 0.95
+    expected.minP = 0.05
     #expect(service.requests[1].sampling == expected)
     expected.temperature = 0.5
     expected.topP = 0.25

@@ -110,8 +110,8 @@ struct ResponsesRouteTests {
     var model = LoadedModel(
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
       endTokens: [Marker.end])
-    model.sampling[.temperature] = 0.7
-    model.sampling[.topP] = 0.8
+    model.recommended[.temperature] = 0.7
+    model.recommended[.topP] = 0.8
     let body = try post(App(model), #""input":"x""#).json
     #expect(body["temperature"] == 0.7)
     #expect(body["top_p"] == 0.8)

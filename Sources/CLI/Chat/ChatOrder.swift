@@ -114,11 +114,17 @@ struct ChatPreferences: Equatable {
     return nil
   }
 
-  /// Lines of a name and a value.
-  var lines: [String] {
+  /// Lines of a name and a value; of sampling what holds, and who said it.
+  ///
+  /// - Parameters:
+  ///   - usual: what holds where nothing is set here.
+  ///   - source: who says that: "default", "the model's".
+  func lines(beside usual: SamplingOverrides, from source: String) -> [String] {
     func words(_ flag: Bool) -> String { flag ? "on" : "off" }
-    var pairs = SamplingField.allCases.compactMap { field in
-      sampling[field].map { (field.name, "\($0)") }
+    let both = usual.merging(sampling)
+    let effective = SamplingParameters(both)
+    var pairs = SamplingField.allCases.filter { both[$0] != nil }.map { field in
+      (field.name, "\(effective.text(of: field)) (\(sampling[field] == nil ? source : "yours"))")
     }
     pairs += [
       ("seed", seed.map(String.init)), ("max_tokens", maxTokens.map(String.init)), ("system", system),

@@ -151,11 +151,16 @@ struct TerminalChat {
       session.clear()
       return ["The conversation is forgotten."]
     case .show: return facts
-    case .set(nil, _): return preferences.lines
+    case .set(nil, _): return settingLines
     case .set(let name?, let value): return set(name, to: value)
     case .save(let path): return Self.outcome { try save(path) }
     case .load(let path): return Self.outcome { try load(path) }
     }
+  }
+
+  private var settingLines: [String] {
+    preferences.lines(
+      beside: model.sampling, from: model.recommended.isEmpty ? "default" : "the model's")
   }
 
   private var facts: [String] {
@@ -164,7 +169,7 @@ struct TerminalChat {
     lines.append("type \(model.facts.modelType ?? "unknown"), computed \(model.facts.computeMode)")
     lines.append("context \(used)")
     lines.append("messages \(session.messages.count)")
-    return lines.map { "  " + $0 } + preferences.lines
+    return lines.map { "  " + $0 } + settingLines
   }
 
   private static func outcome(_ work: () throws -> String) -> [String] {

@@ -304,14 +304,15 @@ extension Verification {
   private mutating func checkSampling(_ folder: ModelFolder) {
     do {
       let recommended = try SamplingOverrides(generationConfig: folder.generationConfig)
-      let parameters = SamplingParameters(recommended)
-      let words = SamplingField.allCases.filter { recommended[$0] != nil }.map { field in
-        "\(field.name) \(parameters.text(of: field))"
-      }
-      let none =
-        folder.generationConfig == nil
-        ? "no generation_config.json: the server's own defaults" : "the model sets no defaults"
-      add(.ok, "sampling", words.isEmpty ? none : words.joined(separator: ", "))
+      let words = SamplingParameters.words(
+        recommended.isEmpty ? DefaultSampling.local.overrides : recommended)
+      let source =
+        !recommended.isEmpty
+        ? "by generation_config.json"
+        : folder.generationConfig == nil
+          ? "this server's defaults: there is no generation_config.json"
+          : "this server's defaults: generation_config.json says nothing of it"
+      add(.ok, "sampling", "\(words) (\(source))")
     } catch {
       fail("sampling", error, advice: "correct generation_config.json.")
     }

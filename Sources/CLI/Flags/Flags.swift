@@ -3,8 +3,15 @@
 import Compute
 import OpenAI
 import Platform
+import Sampling
 
 enum Flags {
+  private static let sampling = Flag(
+    name: "sampling", kind: .word(DefaultSampling.self), placeholder: "WHOSE", defaultText: "local",
+    help:
+      "how tokens are chosen where neither the request nor the model's files say it: local is temperature 0.8, top_k "
+      + "40, top_p 0.95 and min_p 0.05; openai is temperature 1 over the whole vocabulary")
+
   private static let preparedFolder = Flag(
     name: "prepared-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/prepared",
     help: "where 'mlxserve prepare' keeps weights")
@@ -168,6 +175,7 @@ enum Flags {
         placeholder: "NAME",
         defaultText: "reasoning_content",
         help: "where reasoning is written: reasoning_content, reasoning or both"),
+      sampling,
       Flag(
         name: "strict-params", kind: .toggle,
         help: "refuse requests with fields that nobody knows; without it they are named in a header"),
@@ -309,11 +317,13 @@ enum Flags {
         defaultText: "up to the context",
         help: "most tokens of one answer"),
       Flag(
-        name: "temperature", kind: .decimal(0...2), placeholder: "T", defaultText: "the model's own",
+        name: "temperature", kind: .decimal(0...2), placeholder: "T",
+        defaultText: "the model's own, else 0.8",
         help: "0 always takes the likeliest token"),
       Flag(
-        name: "top-p", kind: .decimal(0...1), placeholder: "P", defaultText: "the model's own",
-        help: "nucleus"),
+        name: "top-p", kind: .decimal(0...1), placeholder: "P", defaultText: "the model's own, else 0.95",
+        help: "choose among the likeliest tokens that together have this probability"),
+      sampling,
       Flag(
         name: "seed", kind: .integer(0...Int.max), placeholder: "N", defaultText: "random",
         help: "the same seed gives the same answers"),

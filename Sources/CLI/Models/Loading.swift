@@ -5,6 +5,7 @@ import Inference
 import Media
 import Pipeline
 import Platform
+import Sampling
 
 enum Loading {
   /// - Parameter path: the model's folder; nil for the one that `--model` names, which is downloaded if it is not here.
@@ -38,6 +39,7 @@ enum Loading {
     }
     configuration.sharesPrefixes = try flags.word("prefix-cache-scope") != PrefixScope.tenant
     configuration.cutsAnyVectors = flags.isSet("allow-truncation")
+    configuration.defaultSampling = try flags.word("sampling") ?? .local
     configuration.version = Version.text
     configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
     return configuration

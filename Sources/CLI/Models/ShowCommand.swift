@@ -2,11 +2,13 @@
 
 import Chat
 import Checkpoint
+import Decoding
 import Hub
 import Inference
 import JSON
 import Pipeline
 import Platform
+import Sampling
 
 enum ShowCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
@@ -58,6 +60,13 @@ enum ShowCommand {
         facts["memory_bytes_at_\(tokens / 1024)k"] = .int(
           folder.weightBytes + tokens * inspection.kvBytesPerToken)
       }
+    }
+    if folder.task == .chat,
+      let recommended = try? SamplingOverrides(generationConfig: folder.generationConfig)
+    {
+      let sampling = recommended.isEmpty ? DefaultSampling.local.overrides : recommended
+      facts["sampling"] = .string(SamplingParameters.words(sampling))
+      facts["sampling_by"] = recommended.isEmpty ? "default" : "model"
     }
     if let template = try? folder.template() {
       facts["tools"] = .bool(template.supportsTools)
@@ -152,6 +161,9 @@ enum ShowCommand {
     add("download", number("download_bytes").map { Size.words($0) })
     let abilities = ["tools", "thinking", "images", "audio"].filter { facts[$0]?.boolValue == true }
     add("abilities", abilities.isEmpty ? nil : abilities.joined(separator: ", "))
+    let isDefault = text("sampling_by") == "default"
+    add(
+      "sampling", text("sampling").map { $0 + (isDefault ? " (this server's defaults)" : " (the model's)") })
     add("license", text("license"))
     add("problem", text("problem"))
     let column = 12

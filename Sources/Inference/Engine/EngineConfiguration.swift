@@ -3,6 +3,7 @@
 package import Compute
 package import Media
 package import Platform
+package import Sampling
 
 /// What an engine is started with; most fields are flags of the command line.
 package struct EngineConfiguration: Sendable {
@@ -54,6 +55,9 @@ package struct EngineConfiguration: Sendable {
   package var answerTokens: (yes: Int32, no: Int32)?
   /// Whether vectors may be cut to fewer elements by models that were not trained for it.
   package var cutsAnyVectors = false
+
+  /// How tokens are chosen where neither a request nor the model's files say it.
+  package var defaultSampling = DefaultSampling.local
 
   /// Added to every step; for tests that need time while the engine is at work.
   package var stepDelayMilliseconds: UInt32 = 0

@@ -18,15 +18,13 @@ struct LlamaPlan {
   private let options: GenerationOptions
   private var ends: Set<Int32> = []
 
-  /// What the other program does where neither the request nor the model's files say anything.
-  private static let defaults: SamplingOverrides = [.temperature: 0.8, .topK: 40, .topP: 0.95, .minP: 0.05]
-
   /// - Throws: 501 where there is something to fill and the model has no marks for that.
   init(_ request: LlamaRequest, _ core: RequestContext) throws(APIError) {
     self.core = core
     self.request = request
     var options = request.options
-    options.sampling = Self.defaults.merging(core.model.sampling).merging(options.sampling)
+    options.sampling = DefaultSampling.local.overrides.merging(core.model.recommended).merging(
+      options.sampling)
     if request.onlyPrompt { options.maxTokens = 1 }
     self.options = options
     if let infill = request.infill {

@@ -34,7 +34,7 @@ struct OllamaPlan {
     media = MediaResolver(core, isUnwanted: isUnwanted)
     chat = request.chat
     limit = min(request.contextLimit ?? .max, core.model.contextTokens)
-    chat.options.sampling = Self.defaults.merging(core.model.sampling).merging(chat.options.sampling)
+    chat.options.sampling = Self.defaults.merging(core.model.recommended).merging(chat.options.sampling)
     guard request.rawPrompt == nil else { return }
     try setThinking()
     let count = try fit()

@@ -10,6 +10,7 @@ import JSON
 import Media
 import OpenAI
 import Pipeline
+import Sampling
 
 struct CapabilitiesRoute {
   private let core: RequestContext
@@ -111,8 +112,18 @@ struct CapabilitiesRoute {
           "additional_properties": .bool(core.settings.allowsUndeclaredMembers),
         ]
       ),
-      ("limits", limits),
+      ("sampling", sampling), ("limits", limits),
     ]
+  }
+
+  /// What holds where a request says nothing, and whether the model's files or this server say it.
+  private var sampling: JSONValue {
+    let parameters = SamplingParameters(core.model.sampling)
+    let said = SamplingField.allCases.filter { core.model.sampling[$0] != nil }.map { field in
+      (field.name, (try? JSONValue(parsing: parameters.text(of: field))) ?? .null)
+    }
+    return .object(
+      JSONObject([("source", core.model.recommended.isEmpty ? "default" : "model")] + said))
   }
 
   private static let tagFormat: JSONValue = ["format": ["type": "const_string", "value": "a"]]

@@ -44,7 +44,7 @@ function chatSection(app, chat, save, repaint) {
     presets(system, set),
     el("div.grid", Object.entries(numbers).map(([name, [min, max, step]]) =>
       field(t(`set_${name}`), el("input", {
-        type: "number", min, max, step: "any", value: settings[name] ?? "", placeholder: t("serverDefault"), inputmode: step < 1 ? "decimal" : "numeric",
+        type: "number", min, max, step: "any", value: settings[name] ?? "", placeholder: models.can(app.model)?.sampling?.[name] ?? t("serverDefault"), inputmode: step < 1 ? "decimal" : "numeric",
         "data-setting": name, onchange: (event) => {
           const { value } = event.target;
           if (value === "") return event.target.setCustomValidity(""), set(name);

