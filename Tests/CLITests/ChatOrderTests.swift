@@ -70,7 +70,7 @@ struct ChatOrderTests {
     let path = folder + "/a note.txt"
     try File.replace(path, with: Array("line\n".utf8))
     func attached(_ text: String) throws -> AttachedFiles {
-      try AttachedFiles(text, rules: MediaRules(), model: "m")
+      try AttachedFiles(TypedText(typed: text), rules: MediaRules(), model: "m")
     }
     let escaped = path.replacing(" ", with: "\\ ")
     for word in ["@\(escaped)", "@'\(path)'", "@\"\(path)\""] {
@@ -84,7 +84,59 @@ struct ChatOrderTests {
     ] {
       #expect(try attached(text).text == text)
     }
-    #expect(throws: (any Error).self) { try attached("@/nowhere/file.txt") }
+    // A sentence goes on behind a name.
+    #expect(try attached("see @\(escaped), please").text == "see \n\n```a note.txt\nline\n\n```\n\n, please")
     #expect(throws: (any Error).self) { try attached("see \(TestData.fixtures)/media/png-flat.png") }
+  }
+
+  @Test(arguments: [
+    "diff --git a/x b/x\n@@ -1,2 +1,2 @@ func f() {\n-a\n+b\n@@ -9 +9 @@\n",
+    "From: Anna <anna@posteo.example>\nTo: @team, bob@example.org\n\n@Bob: see @/nowhere/notes.md. Regards, @anna",
+    "@property\n@app.route(\"/x\")\n@functools.lru_cache(maxsize=None)\ndef f(): return a @ b",
+    "@~/ @~/nowhere/at-all.txt @/ @. @.. @/etc @ @@ @' @\"",
+  ])
+  func `words with an at sign that name no file stay text`(text: String) throws {
+    for message in [TypedText(typed: text), TypedText(data: text)] {
+      let files = try AttachedFiles(message, rules: MediaRules(), model: "m")
+      #expect(files.text == text && files.notes.isEmpty && files.media.isEmpty)
+    }
+  }
+
+  @Test func `words that look like files and are none are told`() throws {
+    func told(_ text: TypedText) throws -> String? {
+      try AttachedFiles(text, rules: MediaRules(), model: "m").unknownWords
+    }
+    #expect(try told(TypedText(typed: "ask @alice")) == "@alice is no file here, and stays text")
+    #expect(
+      try told(TypedText(typed: "@a @b @c @d @@ -1 @@"))
+        == "@a, @b, @c and others are no files here, and stay text")
+    #expect(try told(TypedText(typed: "@@ a@b.example @")) == nil)
+    #expect(try told(TypedText(data: "@alice")) == nil)
+  }
+
+  @Test func `what was not typed names no file`() throws {
+    let folder = "/tmp/mlxserve-typed-\(getpid())"
+    try File.makeFolders(folder)
+    defer { try? File.removeAll(folder) }
+    let (secret, image) = (folder + "/secret.txt", "\(TestData.fixtures)/media/png-flat.png")
+    try File.replace(secret, with: Array("secret\n".utf8))
+    func text(_ message: TypedText) throws -> String {
+      try AttachedFiles(message, rules: MediaRules(), model: "m").text
+    }
+    for data in ["Repeat this text: @\(secret)", "look at \(image)", "@'\(secret)'"] {
+      #expect(try text(TypedText(data: data)) == data)
+      var message = TypedText(data: data + "\n\n")
+      message.add("What is in @\(secret)?", isTyped: true)
+      #expect(
+        try text(message) == data + "\n\nWhat is in \n\n```secret.txt\nsecret\n\n```\n\n?")
+    }
+    // A terminal writes the paths of files that are dropped on it.
+    let quoted = "'\(image)' \(image.replacing(" ", with: "\\ "))"
+    for dropped in [image, "'\(image)'", quoted + " "] {
+      #expect(AttachedFiles.areDropped(dropped), "\(dropped)")
+    }
+    for other in [
+      secret, "@\(image)", "see \(image)", image + "\n", "\(image)\n\(image)", "/nowhere/x.png", "x", "", " ",
+    ] { #expect(!AttachedFiles.areDropped(other), "\(other)") }
   }
 }

@@ -1,5 +1,6 @@
 // Keys from bytes, and the text under edit: characters of every width, several lines, and pictures of them.
 
+import Platform
 import Testing
 
 @testable import CLI
@@ -69,6 +70,43 @@ struct LineEditorTests {
     let combined = edited([.text("e"), .text("\u{301}")])
     #expect(combined.characters.count == 1 && combined.cursor == 1)
     #expect(edited([.left, .left, .left, .backspace, .delete], "a").text == "")
+  }
+
+  @Test func `what was pasted is told from what was typed, word by word`() {
+    typealias Part = TypedText.Part
+    func parts(_ keys: [Key]) -> [Part] { edited(keys).typed.parts }
+    #expect(parts([.text("see @a b")]) == [Part(text: "see @a b", isTyped: true)])
+    #expect(
+      parts([.text("sum up "), .paste("one\n@two"), .newLine, .text("@three")]) == [
+        Part(text: "sum up ", isTyped: true), Part(text: "one\n@two\n", isTyped: false),
+        Part(text: "@three", isTyped: true),
+      ])
+    // A word is what its first character is.
+    #expect(
+      parts([.text("@"), .paste("/a\\ b/c.txt @d")]) == [
+        Part(text: "@/a\\ b/c.txt ", isTyped: true), Part(text: "@d", isTyped: false),
+      ])
+    #expect(parts([.paste("a@"), .text("b c")]).map(\.text) == ["a@b ", "c"])
+    #expect(parts([.paste("@x "), .text("y"), .home, .text("z")]).map(\.isTyped) == [true])
+    // It stays so wherever the text goes.
+    let moved = parts([.paste("@x @y"), .deleteToStart, .text("a "), .yank])
+    #expect(moved == [Part(text: "a ", isTyped: true), Part(text: "@x @y", isTyped: false)])
+    #expect(parts([.paste("@x"), .text("\u{301} y")]).map(\.text) == ["@x\u{301} ", "y"])
+    #expect(parts([.text("👨‍👩‍👧 "), .paste("🇩"), .text("🇪 @é")]).map(\.text) == ["👨‍👩‍👧 ", "🇩🇪 ", "@é"])
+  }
+
+  @Test func `the history keeps what was pasted`() throws {
+    let path = "/tmp/mlxserve-history-\(getpid())"
+    defer { try? File.removeAll(path) }
+    var mixed = TypedText(data: "@pasted ")
+    mixed.add("@typed", isTyped: true)
+    var history = LineHistory(path: path)
+    for text in [TypedText(typed: "one"), mixed, mixed, TypedText(data: "two\nlines")] { history.add(text) }
+    let read = LineHistory(path: path).texts
+    #expect(read == [TypedText(typed: "one"), mixed, TypedText(data: "two\nlines")])
+    #expect(
+      try File.read(path, limit: 1_000)
+        == Array("\"one\"\n[\"\",\"@pasted \",\"@typed\"]\n[\"\",\"two\\nlines\"]\n".utf8))
   }
 
   @Test func `up and down move in the text before they leave it`() {

@@ -409,34 +409,36 @@ def test_a_settings_file_of_another_editor_is_read_and_a_broken_one_named(server
             assert run(server, "config", "--show", "--config", path).returncode == 2
 
 
+def on_terminal(binary, *words, width=80, **variables):
+    """Everything that a command writes on a terminal of some width."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    environment = {**{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CLICOLOR_FORCE")}, **variables}
+    process = subprocess.Popen([binary, *map(str, words)], stdin=side, stdout=side, stderr=side, env=environment)
+    os.close(side)
+    seen = b""
+    try:
+        while piece := os.read(main, 1 << 16):
+            seen += piece
+    except OSError:
+        pass  # The other side is closed.
+    assert process.wait(60) == 0, seen
+    os.close(main)
+    return seen.decode()
+
+
 def test_colours_are_for_terminals_that_have_them(server):
     """The same command in a pipe, in terminals, and where colours are not wanted."""
-    def on_terminal(*words, width=80, **variables):
-        main, side = pty.openpty()
-        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        environment = {**{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CLICOLOR_FORCE")}, **variables}
-        process = subprocess.Popen([server.binary, *map(str, words)], stdin=side, stdout=side, stderr=side, env=environment)
-        os.close(side)
-        seen = b""
-        try:
-            while piece := os.read(main, 1 << 16):
-                seen += piece
-        except OSError:
-            pass  # The other side is closed.
-        assert process.wait(60) == 0, seen
-        os.close(main)
-        return seen.decode()
-
     words = ["run", str(server.demo), "Say **bold** words: `code`.", "--temperature", "0", "--max-tokens", "12"]
     piped = run(server, *words)
     assert "\x1b" not in piped.stdout + piped.stderr, piped
     colour = re.compile(r"\x1b\[[\d;]*m")
-    assert colour.search(on_terminal(*words, TERM="xterm-256color"))
+    assert colour.search(on_terminal(server.binary, *words, TERM="xterm-256color"))
     for variables in ({"NO_COLOR": "1", "TERM": "xterm-256color"}, {"TERM": "dumb"}):
-        assert not colour.search(on_terminal(*words, **variables)), variables
-    narrow = on_terminal("models", width=20, TERM="xterm")
+        assert not colour.search(on_terminal(server.binary, *words, **variables)), variables
+    narrow = on_terminal(server.binary, "models", width=20, TERM="xterm")
     assert "qwen3:0.6b" in narrow
-    assert on_terminal("--help", width=20, TERM="dumb", NO_COLOR="1").count("\x1b") == 0
+    assert on_terminal(server.binary, "--help", width=20, TERM="dumb", NO_COLOR="1").count("\x1b") == 0
 
 
 def test_a_command_that_needs_no_network_asks_for_none(server):
@@ -586,8 +588,9 @@ def test_run_answers_alone_into_a_pipe(server):
     assert refusal.returncode == 2 and "no prompt" in refusal.stderr, refusal
     refusal = run(server, "run")
     assert refusal.returncode == 2, refusal
-    refusal = run(server, "run", str(server.demo), "read @/nowhere/at/all")
-    assert refusal.returncode == 2 and "/nowhere/at/all" in refusal.stderr, refusal
+    picture = pathlib.Path(DEMO).parent.parent / "media" / "png-flat.png"
+    refusal = run(server, "run", str(server.demo), f"describe @{picture}")
+    assert refusal.returncode == 2 and "takes no images" in refusal.stderr, refusal
 
 
 def test_weights_are_prepared_once(server):
@@ -668,6 +671,87 @@ class Terminal:
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self.descriptor)
         return code
+
+
+def test_only_typed_words_name_files(server):
+    """A diff, a mail and a secret path in a pipe are data; an argument that is a file is read."""
+    with tempfile.TemporaryDirectory() as folder:
+        secret = pathlib.Path(folder) / "secret.txt"
+        secret.write_text("quartz " * 100)
+
+        def tokens(words, piped):
+            answer = run(server, "run", server.demo, words, "--max-tokens", 1, "--json", input=piped)
+            assert answer.returncode == 0, answer
+            return json.loads(answer.stdout)["usage"]["prompt_tokens"], answer.stderr
+
+        diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@ def f():\n-    @cache\n+    @property\n"
+        assert 20 < tokens("Explain.", diff)[0] < 300
+        plain, named = tokens("Repeat.", "of some text\n")[0], tokens("Repeat.", f"@{secret}\n")[0]
+        assert abs(named - plain) < 60 < tokens(f"Repeat. @{secret}", "of some text\n")[0] - plain, (plain, named)
+        assert "@nobody is no file here, and stays text" in tokens("Ask @nobody.", "")[1]
+        # Lines of a chat that come through a pipe are data, too.
+        answers = run(server, "chat", server.demo, "--max-tokens", 1, input=f"@{secret}\n@/nowhere/x.png\n")
+        assert answers.returncode == 0 and "cannot open" not in answers.stderr, answers
+
+
+def test_a_paste_names_no_file(server):
+    with tempfile.TemporaryDirectory() as folder:
+        secret = pathlib.Path(folder) / "secret.txt"
+        secret.write_text("quartz")
+        chat = Terminal(os.path.abspath(server.binary), "chat", str(server.demo), "--max-tokens", "2", columns=200,
+                        TERM="xterm-256color", XDG_STATE_HOME=folder)
+        try:
+            chat.expect(">>> ")
+            paste = "\x1b[200~look:\r@app.route\r@" + str(secret) + "\x1b[201~"
+            chat.type(paste + "\r")
+            assert "added" not in chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            # From the history it is what it was.
+            chat.type("\x1b[A\r")
+            assert "added" not in chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type(f"@nobody @\x1b[200~{secret}\x1b[201~\r")
+            told = chat.expect("tokens/s]")
+            assert "added secret.txt" in told and "@nobody is no file here" in told, told
+            chat.expect(">>> ")
+            kept = pathlib.Path(folder) / "kept.json"
+            chat.type(f"/save {kept}\r")
+            chat.expect("messages are in")
+            said = [entry["content"] for entry in json.loads(kept.read_text())["messages"] if entry["role"] == "user"]
+            assert said[0] == said[1] == f"look:\n@app.route\n@{secret}", said
+            assert "quartz" in said[2] and "@nobody" in said[2], said
+            chat.type("\x04")
+            assert chat.end() == 0
+        except BaseException:
+            os.kill(chat.pid, 9)
+            raise
+
+
+def lines_of_progress(seen):
+    """What stood in a line at some moment, without styles."""
+    text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", seen)
+    return [line for line in re.split(r"[\r\n]", text) if line]
+
+
+def test_progress_fits_the_terminal(server):
+    """Every line that is drawn again in its place is narrower than the terminal: else each would begin another one."""
+    encoder = pathlib.Path(DEMO).parent / "encoder-tiny"
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder) / "a-folder-of-notes-with-a-name-that-is-rather-long-for-a-terminal-of-forty-columns"
+        notes.mkdir()
+        for number in range(60):
+            (notes / f"{number}.md").write_text("\n\n".join(f"note {number} {word} of a cat" for word in range(60)))
+        text = notes / "0.md"
+        for width in (40, 60, 80, 120):
+            index = pathlib.Path(folder) / f"index-{width}"
+            commands = {
+                "search": ["search", notes, "cat", "--model", encoder, "--index-dir", index, "--files"],
+                "perplexity": ["perplexity", "--model", DEMO, "--text", text, "--context", 32, "--tokens", 256],
+            }
+            for name, words in commands.items():
+                lines = lines_of_progress(on_terminal(server.binary, *words, width=width, TERM="xterm"))
+                drawn = [line for line in lines if " %  " in line]
+                assert drawn and all(len(line) < width for line in drawn), (name, width, drawn)
 
 
 def test_a_chat_on_a_terminal(server):

@@ -344,15 +344,16 @@ def test_images_by_path_in_a_terminal(server):
             chat.expect("added a picture.png")
             chat.expect("tokens/s]")
             chat.expect(">>> ")
-            # The next turn still has the image, and a file that is not there is named and ends nothing.
+            # The next turn still has the image, and a file that is not there is named and stays text.
             chat.type("And now?\r")
             chat.expect("tokens/s]")
             chat.expect(">>> ")
             chat.type("What is @/nowhere/at/all.png\r")
-            chat.expect("/nowhere/at/all.png")
+            chat.expect("is no file here")
+            chat.expect("tokens/s]")
             chat.expect(">>> ")
             chat.type("/show\r")
-            assert "messages 4" in chat.expect("wordwrap")
+            assert "messages 6" in chat.expect("wordwrap")
             chat.expect(">>> ")
             chat.type("\x04")
             assert chat.end() == 0

@@ -10,6 +10,8 @@ struct AttachedFiles {
   private(set) var media: [MediaInput] = []
   /// What was attached, as a person is told.
   private(set) var notes: [String] = []
+  /// Words with an `@` that name no file.
+  private var unknown: [String] = []
 
   private static let mediaLimit = 64 << 20
   private static let textLimit = 1 << 20
@@ -19,29 +21,71 @@ struct AttachedFiles {
     let description: String
   }
 
-  /// The result of a tool, which names no files.
-  init(result: String) { text = result }
-
-  /// `@path` names a file of any kind; the path of an image or a WAV file needs no mark. A path with spaces is in
-  /// quotes, or has backslashes before them, as terminals write a file that is dropped on them.
+  /// In what was typed `@path` names a file of any kind; the path of an image or a WAV file needs no mark. A path with spaces
+  /// is in quotes, or has backslashes before them, as terminals write a file that is dropped on them. A word that names no
+  /// file stays as it is, and so does all that was not typed.
   ///
-  /// - Throws: for a file that is named with `@` and cannot be taken.
-  init(_ message: String, rules: MediaRules, model: String) throws {
-    var rest = message[...]
-    while let word = Self.nextWord(&rest) {
-      guard let path = word.path, let kind = Self.kind(of: path, isMarked: word.isMarked) else {
-        text += word.source
+  /// - Throws: for a file that is there and cannot be taken.
+  init(_ message: TypedText, rules: MediaRules, model: String) throws {
+    for part in message.parts {
+      guard part.isTyped else {
+        text += part.text
         continue
       }
-      let place = Self.expanded(path)
-      guard word.isMarked || File.exists(place) else {
-        text += word.source
-        continue
+      var rest = part.text[...]
+      while let word = Self.nextWord(&rest) {
+        guard let (place, kind, tail) = Self.file(word) else {
+          text += word.source
+          if word.isMarked, word.source.contains(where: { $0.isLetter || $0.isNumber }) {
+            unknown.append(Terminal.safe(String(Self.withoutEnd(word.source))))
+          }
+          continue
+        }
+        try attach(place, kind, rules, model)
+        text += tail
       }
-      try attach(place, kind, rules, model)
     }
     // A message of images alone still asks something.
     if text.allSatisfy(\.isWhitespace), !media.isEmpty { text = "Describe this." }
+  }
+
+  /// What a person is told of words that look like files and are none.
+  var unknownWords: String? {
+    guard let first = unknown.first else { return nil }
+    guard unknown.count > 1 else { return "\(first) is no file here, and stays text" }
+    let shown = unknown.prefix(3).joined(separator: ", ") + (unknown.count > 3 ? " and others" : "")
+    return "\(shown) are no files here, and stay text"
+  }
+
+  /// Whether a text is nothing but paths of images or clips that are there, as a terminal writes files that are dropped on it.
+  static func areDropped(_ text: String) -> Bool {
+    var rest = text[...]
+    var hasFile = false
+    while let word = nextWord(&rest) {
+      if word.source.allSatisfy(\.isWhitespace), !word.source.contains(where: \.isNewline) { continue }
+      guard !word.isMarked, file(word) != nil else { return false }
+      hasFile = true
+    }
+    return hasFile
+  }
+
+  /// The file that a word names, and what of the word stands behind its name; nil when it names none.
+  private static func file(_ word: Word) -> (place: String, kind: Kind, tail: String)? {
+    guard let path = word.path else { return nil }
+    let short = String(withoutEnd(path))
+    for (name, tail) in [(path, ""), (short, String(path.dropFirst(short.count)))] {
+      let place = expanded(name)
+      guard !name.isEmpty, let kind = kind(of: name, isMarked: word.isMarked), File.exists(place),
+        !File.isDirectory(place)
+      else { continue }
+      return (place, kind, tail)
+    }
+    return nil
+  }
+
+  /// Without what a sentence has behind a name.
+  private static func withoutEnd(_ word: String) -> Substring {
+    word.dropLast(word.reversed().prefix { ".,;:!?)".contains($0) }.count)
   }
 
   private enum Kind { case image, audio, text }

@@ -21,7 +21,8 @@ enum ChatCommand {
   @Sendable static func runOnce(_ flags: ParsedFlags) throws -> Int32 {
     let words = flags.text("model") == nil ? Array(flags.arguments.dropFirst()) : flags.arguments
     let model = flags.text("model") == nil ? try flags.argument("MODEL") : nil
-    var parts: [String] = []
+    // What comes through a pipe is data, whatever files it names.
+    var prompt = TypedText()
     if !Terminal.inputIsTerminal {
       let input = TerminalMode.readAll(limit: inputLimit)
       guard let input, let text = String(validating: input, as: UTF8.self) else {
@@ -30,15 +31,18 @@ enum ChatCommand {
       }
       // What a file ends with is not part of a question.
       let context = text.last == "\n" ? String(text.dropLast()) : text
-      if !context.isEmpty { parts.append(context) }
+      prompt.add(context, isTyped: false)
     }
-    if !words.isEmpty { parts.append(words.joined(separator: " ")) }
+    if !words.isEmpty {
+      if !prompt.parts.isEmpty { prompt.add("\n\n", isTyped: false) }
+      prompt.add(words.joined(separator: " "), isTyped: true)
+    }
     return try withChat(flags, model: model) { chat in
-      guard !parts.isEmpty else {
+      guard !prompt.parts.isEmpty else {
         guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("PROMPT") }
         return try chat.converse()
       }
-      return try chat.answerOnce(parts.joined(separator: "\n\n"), asJSON: flags.isSet("json"))
+      return try chat.answerOnce(prompt, asJSON: flags.isSet("json"))
     }
   }
 

@@ -35,21 +35,25 @@ struct TerminalChat {
   mutating func converse() throws -> Int32 {
     try watchSignals(endsProcess: !isInteractive)
     defer { TerminalMode.restore() }
-    let editor = isInteractive ? LineEditor(history: LineHistory(path: LineHistory.usualPath)) : nil
+    let editor =
+      isInteractive
+      ? LineEditor(history: LineHistory(path: LineHistory.usualPath), isDropped: AttachedFiles.areDropped)
+      : nil
     if isInteractive { Terminal.print(Terminal.dimmed("\(model.id). /help lists orders, Ctrl-D leaves.")) }
     while true {
       switch nextLine(editor) {
       case .end: return ExitCode.success
       case .interrupted(let hadText):
         if !hadText { Terminal.print(Terminal.dimmed("Ctrl-D or /bye leaves.")) }
-      case .text(let text):
+      case .text(let typed):
+        let text = typed.text
         guard !text.allSatisfy(\.isWhitespace) else { continue }
         if isInteractive, session.openCalls.isEmpty, let order = ChatOrder(text) {
           if order == .leave { return ExitCode.success }
           tell(obey(order))
         } else {
           do {
-            try say(text.hasPrefix("//") ? String(text.dropFirst()) : text)
+            try say(text.hasPrefix("//") ? typed.dropFirst() : typed)
           } catch {
             Terminal.printError("mlxserve: \(error)")
             if !isInteractive { return ExitCode.checkFailed }
@@ -63,20 +67,21 @@ struct TerminalChat {
     let call = session.openCalls.first
     guard let editor else {
       if Terminal.outputIsTerminal { Terminal.write(call.map { "result of \($0.name)> " } ?? "> ") }
-      return readLine().map { .text($0) } ?? .end
+      // Nobody knows whether these words were typed.
+      return readLine().map { .text(TypedText(data: $0)) } ?? .end
     }
     return editor.read(prompt: call.map { "result of \(Terminal.safe($0.name))> " } ?? ">>> ")
   }
 
   /// One answer: as text, or as an object with what it took.
-  mutating func answerOnce(_ text: String, asJSON: Bool) throws -> Int32 {
+  mutating func answerOnce(_ text: TypedText, asJSON: Bool) throws -> Int32 {
     try watchSignals(endsProcess: true)
     guard asJSON else {
       try say(text)
       return ExitCode.success
     }
     var answer = AnswerRecord()
-    let files = try AttachedFiles(text, rules: model.media, model: model.id)
+    let files = try attached(text)
     let timings = try session.send(files.text, media: files.media, deliver: { answer.add($0) })
     Terminal.print(answer.json(model: model.id, timings).text)
     return ExitCode.success
@@ -96,11 +101,17 @@ struct TerminalChat {
     }
   }
 
-  private mutating func say(_ text: String) throws {
+  /// What a message is with its files; says which words are no files.
+  private func attached(_ text: TypedText) throws -> AttachedFiles {
     // A tool's result is its text, whatever paths it names.
-    let files =
-      session.openCalls.isEmpty
-      ? try AttachedFiles(text, rules: model.media, model: model.id) : AttachedFiles(result: text)
+    let message = session.openCalls.isEmpty ? text : TypedText(data: text.text)
+    let files = try AttachedFiles(message, rules: model.media, model: model.id)
+    if let words = files.unknownWords { Terminal.printError(Terminal.dimmedError(words)) }
+    return files
+  }
+
+  private mutating func say(_ text: TypedText) throws {
+    let files = try attached(text)
     for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
     defer { current.withLock { $0 = nil } }
     var style = AnswerText.Style()

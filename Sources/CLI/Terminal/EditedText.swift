@@ -3,25 +3,32 @@
 /// A text of one or more lines under edit.
 struct EditedText: Equatable {
   private(set) var characters: [Character] = []
+  /// Whether each of them was typed, and not pasted.
+  private var isTyped: [Bool] = []
   /// Characters before the cursor.
   private(set) var cursor = 0
   /// What was deleted last in one go.
-  private var killed: [Character] = []
+  private var killed = TypedText()
 
-  init(_ text: String = "") {
-    characters = Array(text)
-    cursor = characters.count
+  init(_ text: TypedText = TypedText()) {
+    for part in text.parts { insert(part.text, isTyped: part.isTyped) }
   }
 
+  init(_ text: String) { self.init(TypedText(typed: text)) }
+
   var text: String { String(characters) }
+
+  /// The text, with what of it was typed.
+  var typed: TypedText { TypedText(characters, isTyped: isTyped) }
 
   /// Applies a key.
   ///
   /// - Returns: false for a key that edits nothing.
   mutating func apply(_ key: Key) -> Bool {
     switch key {
-    case .text(let text), .paste(let text): insert(text)
-    case .newLine: insert("\n")
+    case .text(let text): insert(text, isTyped: true)
+    case .paste(let text): insert(text, isTyped: false)
+    case .newLine: insert("\n", isTyped: true)
     case .backspace: delete(from: max(0, cursor - 1), to: cursor)
     case .delete: delete(from: cursor, to: min(characters.count, cursor + 1))
     case .left: cursor = max(0, cursor - 1)
@@ -33,7 +40,7 @@ struct EditedText: Equatable {
     case .deleteWord: kill(from: wordStart, to: cursor)
     case .deleteToStart: kill(from: lineStart, to: cursor)
     case .deleteToEnd: kill(from: cursor, to: lineEnd)
-    case .yank: insert(String(killed))
+    case .yank: for part in killed.parts { insert(part.text, isTyped: part.isTyped) }
     case .up where hasLineAbove: moveLine(by: -1)
     case .down where hasLineBelow: moveLine(by: 1)
     default: return false
@@ -42,19 +49,27 @@ struct EditedText: Equatable {
   }
 
   /// What is typed may combine with what stands before it.
-  private mutating func insert(_ text: String) {
-    let before = String(characters[..<cursor]) + text
-    characters = Array(before + String(characters[cursor...]))
-    cursor = min(characters.count, Array(before).count)
+  private mutating func insert(_ text: String, isTyped isNewTyped: Bool) {
+    let before = Array(String(characters[..<cursor]) + text)
+    let (rest, restTyped) = (String(characters[cursor...]), isTyped[cursor...])
+    characters = Array(String(before) + rest)
+    isTyped =
+      isTyped[..<cursor] + Array(repeating: isNewTyped, count: max(0, before.count - cursor)) + restTyped
+    // Where the new combines with what follows, there are fewer.
+    isTyped = Array(isTyped.prefix(characters.count))
+    cursor = min(characters.count, before.count)
   }
 
   private mutating func delete(from start: Int, to end: Int) {
     characters.removeSubrange(start..<end)
+    isTyped.removeSubrange(start..<end)
     cursor = start
   }
 
   private mutating func kill(from start: Int, to end: Int) {
-    if start < end { killed = Array(characters[start..<end]) }
+    if start < end {
+      killed = TypedText(Array(characters[start..<end]), isTyped: Array(isTyped[start..<end]))
+    }
     delete(from: start, to: end)
   }
 

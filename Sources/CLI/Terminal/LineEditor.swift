@@ -7,7 +7,7 @@ import Platform
 struct LineHistory {
   private static let limit = 1_000
   private static let fileLimit = 8 << 20
-  private(set) var texts: [String] = []
+  private(set) var texts: [TypedText] = []
   private let path: String?
 
   /// - Parameter path: nil keeps nothing.
@@ -15,7 +15,7 @@ struct LineHistory {
     self.path = path
     guard let path, let bytes = try? File.read(path, limit: Self.fileLimit) else { return }
     texts = bytes.split(separator: UInt8(ascii: "\n")).suffix(Self.limit).compactMap {
-      (try? JSONValue(parsing: Array($0)))?.stringValue
+      (try? JSONValue(parsing: Array($0))).flatMap { TypedText($0) }
     }
   }
 
@@ -28,12 +28,12 @@ struct LineHistory {
   }
 
   /// A history that cannot be written is none of the user's concern.
-  mutating func add(_ text: String) {
-    guard !text.isEmpty, texts.last != text else { return }
+  mutating func add(_ text: TypedText) {
+    guard !text.parts.isEmpty, texts.last != text else { return }
     texts.append(text)
     if texts.count > Self.limit { texts.removeFirst(texts.count - Self.limit) }
     guard let path else { return }
-    let lines = texts.map { JSONValue.string($0).text + "\n" }.joined()
+    let lines = texts.map { $0.json.text + "\n" }.joined()
     try? File.makeFolders(path.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 })
     try? File.replace(path, with: Array(lines.utf8), mode: 0o600)
   }
@@ -42,7 +42,7 @@ struct LineHistory {
 /// Reads texts from a terminal. Used by one thread.
 final class LineEditor {
   enum Line: Equatable {
-    case text(String)
+    case text(TypedText)
     /// Ctrl-C; whether there was a text, which is gone.
     case interrupted(hadText: Bool)
     case end
@@ -52,13 +52,19 @@ final class LineEditor {
   /// Keys that came with those of the line before.
   private var waiting: [Key] = []
   private var history: LineHistory
+  private let isDropped: (String) -> Bool
   private var drawn = EditedText.Picture(rows: [], row: 0, column: 0)
 
-  init(history: LineHistory) { self.history = history }
+  /// - Parameter isDropped: whether a paste is what a terminal writes for a file that is dropped on it; that is as good as
+  ///   typed.
+  init(history: LineHistory, isDropped: @escaping (String) -> Bool = { _ in false }) {
+    self.history = history
+    self.isDropped = isDropped
+  }
 
   /// The next text, of one or several lines.
   func read(prompt: String) -> Line {
-    guard TerminalMode.takeKeys() else { return readLine().map { .text($0) } ?? .end }
+    guard TerminalMode.takeKeys() else { return readLine().map { .text(TypedText(data: $0)) } ?? .end }
     StandardStream.write("\u{1B}[?2004h", to: STDOUT_FILENO)
     defer {
       StandardStream.write("\u{1B}[?2004l", to: STDOUT_FILENO)
@@ -67,15 +73,15 @@ final class LineEditor {
     drawn = EditedText.Picture(rows: [], row: 0, column: 0)
     var text = EditedText()
     // The text under edit is the last of them.
-    var versions = history.texts + [""]
+    var versions = history.texts + [TypedText()]
     var place = versions.count - 1
     draw(text, prompt)
     while true {
       guard let key = nextKey() else { return finish(text, prompt, .end) }
       switch key {
       case .enter:
-        history.add(text.text)
-        return finish(text, prompt, .text(text.text))
+        history.add(text.typed)
+        return finish(text, prompt, .text(text.typed))
       case .interrupt:
         return finish(text, prompt, .interrupted(hadText: !text.text.isEmpty), mark: "^C")
       case .endOfInput where text.text.isEmpty: return finish(text, prompt, .end)
@@ -89,11 +95,12 @@ final class LineEditor {
       case .redraw:
         StandardStream.write("\u{1B}[H\u{1B}[2J", to: STDOUT_FILENO)
         drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+      case .paste(let file) where isDropped(file): _ = text.apply(.text(file))
       default:
         if !text.apply(key), key == .up || key == .down {
           let other = place + (key == .up ? -1 : 1)
           guard versions.indices.contains(other) else { continue }
-          versions[place] = text.text
+          versions[place] = text.typed
           place = other
           text = EditedText(versions[place])
         }
