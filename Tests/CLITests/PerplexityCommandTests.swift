@@ -84,10 +84,34 @@ import Tokenizers
   }
 
   @Test func `a progress bar fills from left to right`() {
-    #expect(ProgressBar.bar(0, of: 10) == "[------------------------------]   0 %")
-    #expect(ProgressBar.bar(5, of: 10) == "[###############---------------]  50 %")
-    #expect(ProgressBar.bar(12, of: 10) == "[##############################] 100 %")
-    #expect(ProgressBar.bar(0, of: 0) == "[------------------------------]   0 %")
+    func bar(_ done: Int, of total: Int) -> String { ProgressBar.line(done, of: total, [], columns: 80) }
+    #expect(bar(0, of: 10) == "[------------------------------]   0 %")
+    #expect(bar(5, of: 10) == "[###############---------------]  50 %")
+    #expect(bar(12, of: 10) == "[##############################] 100 %")
+    #expect(bar(0, of: 0) == "[------------------------------]   0 %")
+  }
+
+  @Test func `lines of progress are narrower than the terminal, and say first what matters most`() {
+    let words = ["12 of 80 files", "1:02:03 left", "301 passages/s", "Ctrl-C keeps what is done"]
+    #expect(
+      ProgressBar.line(1, of: 8, words, columns: 40) == " 12 %  12 of 80 files, 1:02:03 left")
+    #expect(
+      ProgressBar.line(1, of: 8, words, columns: 60)
+        == " 12 %  12 of 80 files, 1:02:03 left, 301 passages/s")
+    let path = "/home/somebody/models/mlx-community/all-minilm-l6-v2-8bit"
+    #expect(Terminal.waiting("loading models/demo", seconds: 3, columns: 40) == "loading models/demo ... 3 s")
+    #expect(
+      Terminal.waiting("loading \(path)", seconds: 12, columns: 40)
+        == "…mmunity/all-minilm-l6-v2-8bit ... 12 s")
+    for columns in 40...160 {
+      for name in [path, "模型/" + String(repeating: "搜索", count: 50)] {
+        #expect(TextWidth.of(Terminal.waiting(name, seconds: 100, columns: columns)) < columns)
+        for count in 0...words.count {
+          let line = ProgressBar.line(3, of: 7, Array(words[..<count]) + [name], columns: columns)
+          #expect(TextWidth.of(line) < columns, "\(line)")
+        }
+      }
+    }
   }
 
   /// References computed in float32.

@@ -134,7 +134,7 @@ extension Verification {
     var wrong: [String] = []
     for name in names {
       do {
-        let digits = try known.actual(name) { done, total in bar.show(done, of: total, name) }
+        let digits = try known.actual(name) { done, total in bar.show(done, of: total, [name]) }
         if !(known.expected(name) ?? "").utf8.elementsEqual(digits.utf8) { wrong.append(name) }
       } catch {
         bar.clear()

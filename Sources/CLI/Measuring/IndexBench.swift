@@ -87,7 +87,7 @@ struct IndexBench {
     defer { bar.clear() }
     var addSeconds: Double?
     for (number, start) in stride(from: 0, to: rows, by: Self.documentRows).enumerated() {
-      bar.show(start, of: rows, "vectors")
+      bar.show(start, of: rows, ["vectors"])
       let numbers = start..<min(start + Self.documentRows, rows)
       let keyed = numbers.map { row in
         (key: RowKey(high: UInt64(row), low: 1), vector: Self.vector(row, of: rows))

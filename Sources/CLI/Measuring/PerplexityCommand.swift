@@ -46,8 +46,10 @@ enum PerplexityCommand {
     ) { result, total in
       bar.show(
         result.tokens, of: total,
-        "\(result.tokens)/\(total) tokens, perplexity \(fixed(result.perplexity, 3)), "
-          + "\(fixed(Double(result.tokens) / max(1e-9, Instant.now.seconds(since: begin)), 0)) tokens/s")
+        [
+          "perplexity \(fixed(result.perplexity, 3))", "\(result.tokens)/\(total) tokens",
+          "\(fixed(Double(result.tokens) / max(1e-9, Instant.now.seconds(since: begin)), 0)) tokens/s",
+        ])
     }
     bar.clear()
     let report = Report(

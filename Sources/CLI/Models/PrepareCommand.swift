@@ -31,7 +31,7 @@ enum PrepareCommand {
       model, configuration, folder: folder,
       limit: flags.integer("prepared-dir-size").map { $0 << 20 } ?? usualLimit
     ) { done, all in
-      bar.show(done, of: all, "\(Size.words(done)) of \(Size.words(all))")
+      bar.show(done, of: all, ["\(Size.words(done)) of \(Size.words(all))"])
     }
     bar.clear()
     Terminal.printError(

@@ -125,10 +125,9 @@ struct SearchedFolder {
     var bar = ProgressBar()
     let begin = Instant.now
     defer { bar.clear() }
-    let name = folder.split(separator: "/").last.map(String.init) ?? folder
     let report = try FolderIndex(folder, index: writable, encoder: encoder, rules: rules).update(progress: {
       state in
-      bar.show(state.bytesDone, of: state.bytes, Self.words(state, name, Instant.now.seconds(since: begin)))
+      bar.show(state.bytesDone, of: state.bytes, Self.words(state, Instant.now.seconds(since: begin)))
     })
     bar.clear()
     if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags.isSet("verbose") {
@@ -142,18 +141,17 @@ struct SearchedFolder {
     }
   }
 
-  /// What a bar says: files, speed, and the time that is left.
-  static func words(_ state: FolderProgress, _ name: String, _ seconds: Double) -> String {
-    var words = "\(name): \(state.filesDone) of \(state.files) files"
+  /// What a bar says: files, the time that is left, and speed.
+  static func words(_ state: FolderProgress, _ seconds: Double) -> [String] {
+    var words = ["\(state.filesDone) of \(state.files) files"]
     if seconds > 0.5, state.rowsDone > 0 {
-      words += ", \(Int(Double(state.rowsDone) / seconds)) chunks/s"
       if state.bytesDone > 0, state.bytes > state.bytesDone {
-        let left = Int(seconds * Double(state.bytes - state.bytesDone) / Double(state.bytesDone))
-        let rest = left % 60
-        words += ", \(left / 60):\(rest < 10 ? "0" : "")\(rest) left"
+        let left = seconds * Double(state.bytes - state.bytesDone) / Double(state.bytesDone)
+        words.append(DownloadDisplay.clock(left) + " left")
       }
+      words.append("\(Int(Double(state.rowsDone) / seconds)) passages/s")
     }
-    return words + " (Ctrl-C keeps what is done)"
+    return words + ["Ctrl-C keeps what is done"]
   }
 
   func search(_ query: SearchQuery, isUnwanted: () -> Bool = { false }) throws(SearchError) -> SearchAnswer {

@@ -3,18 +3,21 @@
 import Platform
 
 struct ProgressBar {
-  private static let width = 30
+  private static let (widest, narrowest) = (30, 8)
   /// A person reads no faster, and a terminal need not draw more.
   private static let secondsBetween = 0.1
   private var next: Instant?
 
   /// Draws the bar with a few words after it, unless it has just been drawn.
-  mutating func show(_ done: Int, of total: Int, _ words: @autoclosure () -> String) {
+  ///
+  /// - Parameter words: the most important ones first; those that have no room are left out.
+  mutating func show(_ done: Int, of total: Int, _ words: @autoclosure () -> [String]) {
     guard Terminal.errorIsInteractive else { return }
     let now = Instant.now
     if let next, now < next { return }
     next = now.adding(seconds: Self.secondsBetween)
-    StandardStream.write("\r\(Self.bar(done, of: total)) \(words())\u{1B}[K", to: STDERR_FILENO)
+    let line = Self.line(done, of: total, words(), columns: Terminal.width)
+    StandardStream.write("\r\(line)\u{1B}[K", to: STDERR_FILENO)
   }
 
   /// Removes the bar, if one has been drawn.
@@ -24,12 +27,20 @@ struct ProgressBar {
     StandardStream.write("\r\u{1B}[K", to: STDERR_FILENO)
   }
 
-  /// `[#####-----]  50 %`
-  static func bar(_ done: Int, of total: Int) -> String {
+  /// `[#####-----]  50 %  3 of 6 files, 0:12 left`, in fewer than `columns`: a line that is full begins another one.
+  static func line(_ done: Int, of total: Int, _ words: [String], columns: Int) -> String {
     let share = total > 0 ? min(1, max(0, Double(done) / Double(total))) : 0
+    let digits = String(Int(share * 100))
+    var line = String(repeating: " ", count: 3 - digits.utf8.count) + digits + " %"
+    var isFirst = true
+    for word in words where TextWidth.of(line) + 2 + TextWidth.of(word) < columns {
+      line += (isFirst ? "  " : ", ") + word
+      isFirst = false
+    }
+    let width = min(widest, columns - TextWidth.of(line) - 4)
+    guard width >= narrowest else { return line }
     let filled = Int(share * Double(width))
-    let percent = String(Int(share * 100))
     let marks = String(repeating: "#", count: filled) + String(repeating: "-", count: width - filled)
-    return "[\(marks)] " + String(repeating: " ", count: 3 - percent.utf8.count) + percent + " %"
+    return "[\(marks)] \(line)"
   }
 }

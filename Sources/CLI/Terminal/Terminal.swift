@@ -96,7 +96,8 @@ enum Terminal {
     let ticker = try Thread(name: "progress", stackBytes: 256 << 10) {
       var next = start.adding(seconds: 1)
       while isDone.wait(until: next, { $0 ? true : nil }) == nil {
-        StandardStream.write("\r\(name) ... \(Int(next.seconds(since: start))) s", to: STDERR_FILENO)
+        let line = waiting(name, seconds: Int(next.seconds(since: start)), columns: width)
+        StandardStream.write("\r\(line)\u{1B}[K", to: STDERR_FILENO)
         next = next.adding(seconds: 0.5)
       }
     }
@@ -106,6 +107,23 @@ enum Terminal {
       if Instant.now.seconds(since: start) > 1 { StandardStream.write("\r\u{1B}[K", to: STDERR_FILENO) }
     }
     return try work()
+  }
+}
+
+extension Terminal {
+  /// `loading models/demo ... 3 s`, in fewer than `columns`: the end of a name tells more than its beginning.
+  static func waiting(_ name: String, seconds: Int, columns: Int) -> String {
+    let tail = " ... \(seconds) s"
+    var room = columns - 1 - tail.utf8.count
+    guard TextWidth.of(name) > room else { return name + tail }
+    var shown: [Character] = []
+    room -= 1
+    for character in name.reversed() {
+      room -= TextWidth.of(character)
+      guard room >= 0 else { break }
+      shown.append(character)
+    }
+    return "…" + String(shown.reversed()) + tail
   }
 }
 
