@@ -121,24 +121,3 @@ import Testing
     }
   }
 }
-
-@Suite struct IgnoreTests {
-  @Test func `patterns of a .gitignore decide`() {
-    var rules = IgnoreRules()
-    rules.add(Array("# comment\n*.log\n/build\nlogs/\n!keep.log\ndoc/**/x.txt\na?c\n".utf8), folder: "")
-    rules.add(Array("own.txt\n".utf8), folder: "sub")
-    for (path, isFolder, expected) in [
-      ("a.log", false, true), ("d/a.log", false, true), ("keep.log", false, false), ("build", true, true),
-      ("d/build", true, false), ("logs", true, true), ("logs", false, false), ("doc/x.txt", false, true),
-      ("doc/a/b/x.txt", false, true), ("abc", false, true), ("abbc", false, false),
-      ("sub/own.txt", false, true),
-      ("own.txt", false, false),
-    ] { #expect(rules.ignores(path, isFolder: isFolder) == expected, "\(path)") }
-    var hostile = IgnoreRules()
-    hostile.add(Array((String(repeating: "*a", count: 200) + "\n").utf8), folder: "")
-    #expect(!hostile.ignores(String(repeating: "a", count: 199) + "b", isFolder: false))
-    hostile.add(Array((String(repeating: "**/a/", count: 20) + "x\n").utf8), folder: "")
-    let deep = String(repeating: "a/", count: 60)
-    #expect(!hostile.ignores(deep + "b", isFolder: false) && hostile.ignores(deep + "x", isFolder: false))
-  }
-}

@@ -87,20 +87,15 @@ package struct FolderIndex: Sendable {
 
   /// The files that are to be searched.
   private func walk() throws(SearchError) -> FolderWalk {
-    var ignored = IgnoreRules()
     let includesIgnored = rules.includesIgnored
-    func readIgnored(_ path: String) {
-      let file = (path.isEmpty ? folder : folder + "/" + path) + "/.gitignore"
-      if let text = try? File.read(file, limit: 1 << 20) { ignored.add(text, folder: path) }
-    }
-    if !includesIgnored { readIgnored("") }
+    var ignored = includesIgnored ? IgnoreRules() : IgnoreRules(for: folder)
     do throws(PlatformError) {
       return try FolderWalk(folder, limit: rules.files) { path, isFolder in
         guard !includesIgnored else { return true }
         let name = path.split(separator: "/").last ?? ""
         guard !name.hasPrefix("."), !ignored.ignores(path, isFolder: isFolder) else { return false }
         if isFolder, name == "node_modules" { return false }
-        if isFolder { readIgnored(path) }
+        if isFolder { ignored.addFile(of: folder + "/" + path, folder: path) }
         return true
       }
     } catch {
