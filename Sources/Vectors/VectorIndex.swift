@@ -229,30 +229,44 @@ package final class VectorIndex: Sendable {
   }
 
   /// Takes a document out; false when there is none.
-  package func remove(_ key: String) throws(IndexError) -> Bool {
-    var found = false
+  package func remove(_ key: String) throws(IndexError) -> Bool { try remove([key]) > 0 }
+
+  /// Takes documents out, with one flush for all.
+  ///
+  /// - Returns: how many there were.
+  package func remove(_ keys: [String]) throws(IndexError) -> Int {
+    var count = 0
     try change { writer throws(IndexError) in
-      guard self.view.places[key] != nil else { return }
-      try writer.append([(.removal, Array(key.utf8))])
+      let known = keys.filter { self.view.places[$0] != nil }
+      guard !known.isEmpty else { return }
+      try writer.append(known.map { (.removal, Array($0.utf8)) })
       try writer.flush()
-      shared.withLock { $0.remove(key) }
-      found = true
+      shared.withLock { view in for key in known { view.remove(key) } }
+      count = known.count
     }
-    if found { try tidy() }
-    return found
+    if count > 0 { try tidy() }
+    return count
   }
 
   /// Replaces what the owner wants to know of a document; false when there is none.
   package func setInfo(_ key: String, _ info: [UInt8]) throws(IndexError) -> Bool {
-    var found = false
+    try setInfos([(key, info)]) > 0
+  }
+
+  /// The same for several, with one flush for all.
+  ///
+  /// - Returns: how many documents there were.
+  package func setInfos(_ infos: [(key: String, info: [UInt8])]) throws(IndexError) -> Int {
+    var count = 0
     try change { writer throws(IndexError) in
-      guard self.view.places[key] != nil else { return }
-      try writer.append([(.info, IndexWriter.payload(info: info, key: key))])
+      let known = infos.filter { self.view.places[$0.key] != nil }
+      guard !known.isEmpty else { return }
+      try writer.append(known.map { (.info, IndexWriter.payload(info: $0.info, key: $0.key)) })
       try writer.flush()
-      shared.withLock { $0.setInfo(key, info) }
-      found = true
+      shared.withLock { view in for (key, info) in known { view.setInfo(key, info) } }
+      count = known.count
     }
-    return found
+    return count
   }
 
   /// Joins parts in memory while searches go on with the view that is.

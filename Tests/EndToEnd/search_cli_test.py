@@ -161,13 +161,117 @@ def test_an_index_moves_to_another_machine(s):
         assert "from.txt" in other.run("another program", "--files", "--vector-weight", "0").stdout
 
 
+def test_what_is_left_out_is_counted(s):
+    with tempfile.TemporaryDirectory() as place:
+        own = notes(s, place)
+        assert "left out" not in own.run("tarts").stderr
+        (own.folder / "picture.png").write_bytes(b"\x89PNG")
+        assert "1 file is left out; --verbose lists them" in own.run("tarts", "--json").stderr
+        (own.folder / "empty.md").write_text("")
+        with open(bytes(own.folder) + b"/caf\xe9.md", "w") as file:
+            file.write("the tarts of a name that is Latin-1")
+        told = own.run("tarts").stderr.splitlines()
+        assert [line for line in told if "left out" in line] == ["3 files are left out; --verbose lists them"], told
+        told = own.run("tarts", "--verbose").stderr
+        assert "left out: caf\ufffd.md: its name is not UTF-8" in told and "left out: empty.md: the file is empty" in told, told
+        assert "--verbose lists" not in told
+
+
+def test_patterns_above_the_folder_hold_within_a_repository(s):
+    with tempfile.TemporaryDirectory() as place:
+        own = notes(s, place)
+        (pathlib.Path(place) / ".gitignore").write_text("\ufeffnotes/[t]arts.md\n")
+        assert "tarts.md" in own.run("tarts", "--files").stdout
+        (pathlib.Path(place) / ".git").mkdir()
+        assert "tarts.md" not in own.run("tarts", "--files").stdout
+        assert "tarts.md" in own.run("tarts", "--files", "--all-files").stdout
+
+
+def test_a_damaged_index_is_made_again(s):
+    with tempfile.TemporaryDirectory() as place:
+        own = notes(s, place)
+        before = own.find("who stole the tarts")
+
+        def damage(ending, at):
+            [index] = pathlib.Path(place).glob("index/*/index-*")
+            for file in index.glob(ending):
+                content = bytearray(file.read_bytes())
+                if len(content) > at:
+                    content[at] ^= 0x40
+                    file.write_bytes(content)
+
+        for ending, at in (("index.json", 80), ("*.segment", 40)):
+            damage(ending, at)
+            told = own.run("tarts", "--json", code=2).stderr
+            assert "damaged" in told and "--rebuild makes it again" in told, told
+            assert own.find("who stole the tarts", "--rebuild") == before
+            assert own.find("who stole the tarts") == before
+        # Without a question it is only made again.
+        result = own.run("--rebuild")
+        assert result.stdout == "" and own.update() == (0, 0, 0), result
+
+
+def test_indexes_are_listed_and_forgotten(s):
+    with tempfile.TemporaryDirectory() as place:
+        own = notes(s, place)
+        shelf = ["--index-dir", str(own.place / "index")]
+
+        def search(*words, code=0):
+            result = subprocess.run([s.binary, "search", *map(str, words), *shelf], capture_output=True, text=True)
+            assert result.returncode == code, result
+            return result
+
+        assert "no folder is indexed" in search("--list").stderr
+        own.update()
+        (other := own.place / "other").mkdir()
+        (other / "a.md").write_text("the cat")
+        search(other, "cat", "--model", ENCODER)
+        listed = [json.loads(line) for line in search("--list", "--json").stdout.splitlines()]
+        real = own.folder.resolve()
+        assert [entry["folder"] for entry in listed] == [str(real), str(other.resolve())], listed
+        assert all(entry["bytes"] > 100 and not entry["gone"] and entry["model"].endswith("encoder-tiny") for entry in listed), listed
+        shown = search("--list").stdout
+        assert "FOLDER" in shown and str(real) in shown and "encoder-tiny" in shown, shown
+        # A folder that gets another name keeps its index, and needs no model.
+        moved = own.place / "renamed notes"
+        own.folder.rename(moved)
+        assert "(gone)" in search("--list").stdout
+        told = search(moved, "who stole the tarts", "--verbose", "--files")
+        assert told.stdout.splitlines()[0] == "tarts.md" and "indexed" not in told.stderr, told
+        assert [json.loads(line)["folder"] for line in search("--list", "--json").stdout.splitlines()] == [
+            str(other.resolve()), str(moved.resolve())]
+        # Another folder in its place is a folder of its own.
+        own.folder.mkdir()
+        (own.folder / "b.md").write_text("a mat")
+        assert "not indexed yet" in search(own.folder, "mat", code=2).stderr
+        search("--forget", own.folder)
+        (other / "a.md").unlink()
+        other.rmdir()
+        assert "forgot" in search(other, "--forget").stderr
+        assert "forgot" in search("--forget", moved).stderr
+        assert "no index is kept" in search("--forget", moved, code=2).stderr
+        assert search("--list").stdout == "" and not [*(own.place / "index").iterdir()]
+
+
+def test_a_question_that_is_too_long_is_cut_with_a_note(s):
+    with tempfile.TemporaryDirectory() as place:
+        own = notes(s, place)
+        question = "who stole the tarts " + "and the cat sat on the mat " * 400
+        result = own.run(question, "--files")
+        assert "tarts.md" in result.stdout and "the model reads the first" in result.stderr, result
+        assert "the model reads" not in own.run("who stole the tarts").stderr
+
+
 def test_judgements_are_measured(s):
     with tempfile.TemporaryDirectory() as place:
         own = notes(s, place)
         judgements = pathlib.Path(place) / "judgements.jsonl"
-        judgements.write_text('{"query": "who stole the tarts", "relevant": {"tarts.md": 2}}\n')
+        # With a mark at the beginning and empty lines, as programs write them.
+        judgements.write_text('\ufeff{"query": "who stole the tarts", "relevant": {"tarts.md": 2}}\r\n\r\n \n')
         result = json.loads(own.run("--evaluate", judgements, "--json").stdout)
         assert result["queries"] == 1 and result["ndcg10"] == 1 and result["p1"] == 1, result
+        judgements.write_text("\n\nnothing\n")
+        assert "line 3 of" in own.run("--evaluate", judgements, code=2).stderr
 
 
 def book(binary, place):

@@ -238,5 +238,17 @@ private struct Notes {
       _ = try follower.update(isUnwanted: { index.view.documentCount >= 24 })
     }
     #expect(try follower.update().encoded == 5)
+    // Files that are only touched are written down together: many take as many calls of the disk as one.
+    let calls = try (1...2).map { round -> Int in
+      let before = disk.calls
+      for number in round == 1 ? 30..<31 : 30..<40 { utimes(folder + "/notes/n\(number).md", nil) }
+      let report = try follower.update()
+      #expect(report.unchanged == 29 && report.encoded == 0)
+      return disk.calls - before
+    }
+    #expect(calls[0] > 0 && calls[0] == calls[1])
+    let before = disk.calls
+    #expect(try follower.update().unchanged == 29)
+    #expect(disk.calls == before)
   }
 }

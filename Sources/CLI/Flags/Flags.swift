@@ -441,6 +441,12 @@ enum Flags {
       Flag(name: "all-files", kind: .toggle, help: "hidden files too, and those that .gitignore names"),
       Flag(name: "verbose", kind: .toggle, help: "tell which files were left out, and why"),
       Flag(
+        name: "rebuild", kind: .toggle,
+        help: "make the index again from the folder, in place of one that is damaged"),
+      Flag(
+        name: "list", kind: .toggle, help: "list the folders that are indexed, with what each index takes"),
+      Flag(name: "forget", kind: .toggle, help: "take the index of FOLDER away, also of one that is gone"),
+      Flag(
         name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/search",
         help: "where indexes are kept; nothing is written into the folder itself"),
       Flag(

@@ -1,5 +1,6 @@
 // `mlxserve search`: the index of a folder, kept true and searched on this machine.
 
+import Hub
 import Inference
 import JSON
 import Pipeline
@@ -14,9 +15,21 @@ enum SearchCommand {
   private static let nothing: Int32 = 1
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+    do {
+      return try act(flags)
+    } catch let error as IndexError where error.isDamage {
+      throw SearchFolderError.damaged("\(error)")
+    } catch SearchError.index(let error) where error.isDamage {
+      throw SearchFolderError.damaged("\(error)")
+    }
+  }
+
+  private static func act(_ flags: ParsedFlags) throws -> Int32 {
+    if flags.isSet("list") { return try list(flags) }
     let folder = try flags.argument("FOLDER")
+    if flags.isSet("forget") { return try forget(folder, flags) }
     let query = flags.arguments.dropFirst().joined(separator: " ")
-    let needsQuery = !["watch", "evaluate", "export", "import"].contains(where: flags.isSet)
+    let needsQuery = !["watch", "evaluate", "export", "import", "rebuild"].contains(where: flags.isSet)
     guard !query.isEmpty || !needsQuery else {
       throw UsageError.missingArgument("\"what I look for\"")
     }
@@ -35,7 +48,44 @@ enum SearchCommand {
     }
     if let judgements = flags.text("evaluate") { return try evaluate(notes, judgements, flags) }
     if flags.isSet("watch") { return try watch(notes, flags) }
+    // An index that was only to be made again.
+    guard !query.isEmpty else { return found }
     return try answer(notes, query, flags) ? found : nothing
+  }
+
+  // MARK: Indexes
+
+  private static func list(_ flags: ParsedFlags) throws -> Int32 {
+    let entries = try IndexShelf(flags).entries()
+    if flags.isSet("json") {
+      for entry in entries { Terminal.print(entry.json.text) }
+      return found
+    }
+    guard !entries.isEmpty else {
+      Terminal.printError("no folder is indexed")
+      return found
+    }
+    let rows = entries.map { entry in
+      [
+        Size.words(entry.bytes), ListCommand.ago(Instant.wallSeconds - entry.used),
+        entry.model?.split(separator: "/").last.map(String.init) ?? "-",
+        (entry.folder ?? entry.home) + (entry.isGone ? " (gone)" : ""),
+      ].map { Terminal.safe($0) }
+    }
+    for line in Table.lines(
+      ["SIZE", "USED", "MODEL", "FOLDER"], rows, width: Terminal.tableWidth, dispensable: [2, 1])
+    { Terminal.print(line) }
+    return found
+  }
+
+  private static func forget(_ folder: String, _ flags: ParsedFlags) throws -> Int32 {
+    guard let entry = try IndexShelf(flags).forget(folder) else {
+      throw UsageError.unusable(
+        flag: "forget",
+        reason: "no index is kept of '\(folder)'; 'mlxserve search --list' shows those that are")
+    }
+    Terminal.printError("forgot \(Terminal.safe(entry.folder ?? folder)), \(Size.words(entry.bytes))")
+    return found
   }
 
   static func searchQuery(_ text: String, _ flags: ParsedFlags) -> SearchQuery {
@@ -113,9 +163,10 @@ enum SearchCommand {
   private static func evaluate(_ notes: SearchedFolder, _ path: String, _ flags: ParsedFlags) throws -> Int32
   {
     var evaluation = Evaluation()
-    for (number, line) in try File.read(path, limit: 1 << 28).split(separator: UInt8(ascii: "\n"))
-      .enumerated()
-    {
+    var bytes = try File.read(path, limit: 1 << 28)[...]
+    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }
+    let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+    for (number, line) in lines.enumerated() where line.contains(where: { $0 > 0x20 }) {
       guard let value = try? JSONValue(parsing: Array(line)), let text = value["query"]?.stringValue,
         let relevant = value["relevant"]?.objectValue
       else {

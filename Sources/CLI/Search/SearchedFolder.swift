@@ -14,7 +14,9 @@ enum SearchFolderError: Error, CustomStringConvertible {
   case notAnEncoder(String)
   case noHome
   case isLocked
+  case isInUse
   case notAReranker(String)
+  case damaged(String)
 
   var description: String {
     switch self {
@@ -23,6 +25,9 @@ enum SearchFolderError: Error, CustomStringConvertible {
     case .notAnEncoder(let path):
       "\(path) generates text and makes no vectors: --model wants an embedding model"
     case .notAReranker(let path): "\(path) scores no pairs of texts: --rerank wants a reranker"
+    case .isInUse: "another process uses this index: try again when it is done"
+    case .damaged(let reason):
+      "\(reason); the index holds nothing but what the folder has: --rebuild makes it again"
     case .isLocked: "another process is indexing this folder: import when it is done"
     case .noHome: "there is no home directory to keep the index in: give --index-dir DIR"
     }
@@ -43,33 +48,33 @@ struct SearchedFolder {
   /// Opens the index, or makes it; with a bar on a terminal while it takes time.
   init(_ folder: String, _ flags: ParsedFlags) throws {
     self.folder = folder
-    let base = try Self.indexFolder(flags)
-    let name = SHA256.hexadecimal(SHA256.digest(Array(folder.utf8))).prefix(16)
-    let home = base + "/" + name
-    let files = SystemFiles()
-    try files.makeFolder(home)
-    let remembered = (try? File.read(home + "/model", limit: 1 << 16)).map {
-      String(decoding: $0, as: UTF8.self)
-    }
-    guard let model = flags.text("model").map({ File.resolved($0) ?? $0 }) ?? remembered else {
+    let shelf = try IndexShelf(flags)
+    let home = try shelf.makeHome(of: folder)
+    guard let model = flags.text("model").map({ File.resolved($0) ?? $0 }) ?? shelf.model(home) else {
       throw SearchFolderError.noModel
     }
     var configuration = EngineConfiguration(
       modelPath: model, threads: flags.integer("threads") ?? Machine.cores)
     configuration.version = Version.text
     let (loaded, _) = try Terminal.showingProgress("loading \(model)") { try LoadedModel.open(configuration) }
-    guard let encoder = ModelEncoder(loaded, isBackground: false) else {
+    guard let encoder = ModelEncoder(loaded, isBackground: false, cutsQuestions: true) else {
       throw SearchFolderError.notAnEncoder(model)
     }
     self.encoder = encoder
     reranker = try Self.reranker(flags)
     let place = home + "/index-" + encoder.fingerprint.prefix(16)
+    if flags.isSet("rebuild") { try IndexShelf.clear(place) }
     let opened = try Self.open(place, encoder)
     writable = opened.writable
     fixed = opened.fixed
-    guard writable != nil else { return }
-    try files.writeDurably(Array(model.utf8), folder: home, name: "model")
+    guard let writable else { return }
+    try shelf.remember(model: model, home)
     guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
+    if let damage = writable.damage {
+      // What it has can be searched all the same.
+      Terminal.tell("\(SearchFolderError.damaged(damage))")
+      return
+    }
     try update(flags)
   }
 
@@ -100,21 +105,6 @@ struct SearchedFolder {
     }
   }
 
-  private static func indexFolder(_ flags: ParsedFlags) throws -> String {
-    let files = SystemFiles()
-    if let folder = flags.text("index-dir") {
-      try files.makeFolder(folder)
-      return File.resolved(folder) ?? folder
-    }
-    guard var folder = Environment.cacheFolder else { throw SearchFolderError.noHome }
-    try files.makeFolder(folder)
-    for name in ["mlxserve", "search"] {
-      folder += "/" + name
-      try files.makeFolder(folder)
-    }
-    return folder
-  }
-
   private var emptyView: IndexView { IndexView(dimensions: encoder.dimensions) }
 
   private func update(_ flags: ParsedFlags) throws {
@@ -137,7 +127,13 @@ struct SearchedFolder {
         ))
     }
     if flags.isSet("verbose") {
-      for (path, reason) in report.skipped { Terminal.printError("left out: \(path): \(reason)") }
+      for (path, reason) in report.skipped {
+        Terminal.printError("left out: \(Terminal.safe(path)): \(Terminal.safe(reason))")
+      }
+    } else if !report.skipped.isEmpty {
+      let count = report.skipped.count
+      Terminal.printError(
+        Terminal.dimmedError("\(count) file\(count == 1 ? " is" : "s are") left out; --verbose lists them"))
     }
   }
 
@@ -156,6 +152,12 @@ struct SearchedFolder {
 
   func search(_ query: SearchQuery, isUnwanted: () -> Bool = { false }) throws(SearchError) -> SearchAnswer {
     let zero = Instant.now
+    let tokens = query.texts.map(encoder.tokenCount).max() ?? 0
+    if tokens > encoder.room {
+      let words =
+        "the question has \(tokens) tokens: the model reads the first \(encoder.room) of them, and all its words count"
+      Terminal.tell(Terminal.dimmedError(words))
+    }
     return try HybridSearch(index, encoder: encoder, reranker: reranker).run(
       query, clock: { Instant.now.seconds(since: zero) }, isUnwanted: isUnwanted)
   }

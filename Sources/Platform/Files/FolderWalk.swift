@@ -47,7 +47,13 @@ package struct FolderWalk: Sendable {
       }
       for name in names {
         let inner = path.isEmpty ? name : path + "/" + name
-        guard lstat(folder + "/" + inner, &status) == 0 else { continue }
+        guard lstat(folder + "/" + inner, &status) == 0 else {
+          // Such names are repaired when they are read, and then are nobody's.
+          if name.unicodeScalars.contains("\u{FFFD}"), enters(inner, false) {
+            skipped.append((inner, "its name is not UTF-8"))
+          }
+          continue
+        }
         switch status.st_mode & S_IFMT {
         case S_IFDIR:
           guard enters(inner, true) else { continue }

@@ -113,6 +113,7 @@ package struct FolderIndex: Sendable {
   ) throws(SearchError) -> FolderReport {
     let walk = try walk()
     var report = FolderReport()
+    var touched: [(key: String, info: [UInt8])] = []
     report.skipped = walk.skipped
     if walk.isCut { report.skipped.append((folder, "more than \(rules.files) files")) }
     let view = index.view
@@ -143,7 +144,7 @@ package struct FolderIndex: Sendable {
     work.sort { $0.bytes < $1.bytes }
     for entry in work {
       guard !isUnwanted() else { throw .cancelled }
-      try update(entry, known[entry.path], &report, isUnwanted) { rows in
+      try update(entry, known[entry.path], &report, &touched, isUnwanted) { rows in
         state.rowsDone += rows
         progress(state)
       }
@@ -153,9 +154,10 @@ package struct FolderIndex: Sendable {
       progress(state)
     }
     // Last, so that a file that was renamed still lends its vectors.
-    for key in known.keys.sorted() {
-      _ = try SearchError.index { () throws(IndexError) in try index.remove(key) }
-      report.removed += 1
+    report.removed = known.count
+    try SearchError.index { () throws(IndexError) in
+      _ = try index.setInfos(touched)
+      _ = try index.remove(known.keys.sorted())
     }
     if report.indexed > 0 || report.removed > 0 {
       try SearchError.index { () throws(IndexError) in try index.compact() }
@@ -164,8 +166,8 @@ package struct FolderIndex: Sendable {
   }
 
   private func update(
-    _ entry: FolderWalk.Entry, _ old: FileRecord?, _ report: inout FolderReport, _ isUnwanted: () -> Bool,
-    _ progress: (Int) -> Void
+    _ entry: FolderWalk.Entry, _ old: FileRecord?, _ report: inout FolderReport,
+    _ touched: inout [(key: String, info: [UInt8])], _ isUnwanted: () -> Bool, _ progress: (Int) -> Void
   ) throws(SearchError) {
     let bytes: [UInt8]
     let parts = entry.path.split(separator: "/").map(String.init)
@@ -177,8 +179,8 @@ package struct FolderIndex: Sendable {
     }
     let record = FileRecord(entry, hash: SHA256.hexadecimal(SHA256.digest(bytes)))
     if let old, old.hash == record.hash {
-      // Touched, and the same.
-      _ = try SearchError.index { () throws(IndexError) in try index.setInfo(entry.path, record.info) }
+      // The same, though touched; written with all others.
+      touched.append((entry.path, record.info))
       report.unchanged += 1
       return
     }

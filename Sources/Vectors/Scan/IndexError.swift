@@ -41,6 +41,14 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
 }
 
 extension IndexError {
+  /// Whether the files of the index are at fault: it can only be made again.
+  package var isDamage: Bool {
+    switch self {
+    case .damaged, .readOnly, .version: true
+    default: false
+    }
+  }
+
   /// Runs `body`, whose errors are those of the system.
   static func system<Result>(_ body: () throws(PlatformError) -> Result) throws(IndexError) -> Result {
     do throws(PlatformError) { return try body() } catch { throw .system(error) }
