@@ -34,6 +34,22 @@ package enum JSONValue: Sendable, Equatable {
 }
 
 extension JSONValue {
+  /// Bytes that the values of a text take beside its own: each has a comma, a colon or a bracket of its own, and takes 24
+  /// to 72 bytes as an element or as a member.
+  package static func weight(of text: ArraySlice<UInt8>) -> Int {
+    72
+      * text.reduce(into: 0) { count, byte in
+        switch byte {
+        case UInt8(ascii: ","), UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
+        default: break
+        }
+      }
+  }
+
+  package static func weight(of text: [UInt8]) -> Int { weight(of: text[...]) }
+}
+
+extension JSONValue {
   /// The member `key` of an object; nil when absent or when this is not an object.
   package subscript(key: String) -> JSONValue? {
     if case .object(let object) = self { object[key] } else { nil }

@@ -177,9 +177,12 @@ struct IndexRecovery {
 extension Segment {
   /// Documents in memory, in the order of their serials.
   ///
-  /// - Parameter vectors: the rows of all of them.
+  /// - Parameters:
+  ///   - vectors: the rows of all of them.
+  ///   - reserve: told the bytes that their words take while it is made; false where they are not to be had.
   convenience init(
-    _ documents: [(document: NewDocument, serial: UInt64)], vectors: [Float], dimensions: Int
+    _ documents: [(document: NewDocument, serial: UInt64)], vectors: [Float], dimensions: Int,
+    reserve: (Int) -> Bool = { _ in true }
   ) throws(IndexError) {
     let result = vectors.withUnsafeBufferPointer { vectors -> Result<SharedBytes, IndexError> in
       var rest = vectors[...]
@@ -191,7 +194,7 @@ extension Segment {
           vectors: UnsafeBufferPointer(rebasing: rest.prefix(rows * dimensions)))
       }
       do throws(IndexError) {
-        return .success(try Self.bytes(sources, dimensions))
+        return .success(try Self.bytes(sources, dimensions, reserve))
       } catch {
         return .failure(error)
       }
@@ -207,10 +210,10 @@ extension Segment {
   private static let memory = "(memory)"
 
   private static func bytes(
-    _ documents: [SourceDocument], _ dimensions: Int
+    _ documents: [SourceDocument], _ dimensions: Int, _ reserve: (Int) -> Bool = { _ in true }
   ) throws(IndexError) -> SharedBytes {
     var sink = SegmentSink(nil)
-    try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+    try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink, reserve: reserve)
     return SharedBytes(copying: sink.pending)
   }
 }

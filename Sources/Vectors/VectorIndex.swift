@@ -21,8 +21,8 @@ package final class VectorIndex: Sendable {
     package init() {}
   }
 
-  let folder: String
-  let files: any FileSystem
+  package let folder: String
+  package let files: any FileSystem
   let limits: Limits
   private let lock: FolderLock
   let writing: Monitor<IndexWriter>
@@ -198,11 +198,16 @@ package final class VectorIndex: Sendable {
   }
 
   /// Puts a document in, in place of one of the same name. Its vectors are at hand. It outlives a loss of power.
-  package func commit(_ document: NewDocument) throws(IndexError) {
+  ///
+  /// - Parameter reserve: told the bytes that its words take beside it; false where they are not to be had.
+  package func commit(
+    _ document: NewDocument, reserve: (Int) -> Bool = { _ in true }
+  ) throws(IndexError) {
     try change { writer throws(IndexError) in
       let view = self.view
       var missing: [(key: RowKey, vector: [Float])] = []
       var vectors: [Float] = []
+      vectors.reserveCapacity(document.passages.reduce(0) { $0 + $1.rows.count } * view.dimensions)
       for key in document.passages.flatMap(\.rows) {
         if let row = writer.rows[key] {
           vectors += row
@@ -213,7 +218,8 @@ package final class VectorIndex: Sendable {
         }
       }
       let serial = writer.manifest.nextSerial
-      let segment = try Segment([(document, serial)], vectors: vectors, dimensions: view.dimensions)
+      let segment = try Segment(
+        [(document, serial)], vectors: vectors, dimensions: view.dimensions, reserve: reserve)
       var records: [(LogKind, [UInt8])] = []
       if !missing.isEmpty { records.append((.rows, IndexWriter.payload(rows: missing))) }
       records.append((.document, IndexWriter.payload(document, serial: serial)))

@@ -56,3 +56,12 @@ final class FakeEncoder: PassageEncoder {
     return vectors
   }
 }
+
+extension Splitter {
+  /// All passages of a text.
+  func passages(_ source: SourceText) -> [TextPassage] {
+    var found: [TextPassage] = []
+    try? forEachPassage(of: source) { found.append($0) }
+    return found
+  }
+}

@@ -373,6 +373,32 @@ struct BatchTests {
     app.finish(seconds: 0)
   }
 
+  @Test func `a request that three processes have died of fails, and the others are answered`() throws {
+    let disk = SimulatedDisk()
+    var library = try self.library(disk)
+    var app = self.app(FakeService("x", end: nil), library)
+    let id = try create(app, upload([line("a"), line("b")], library)).json["id"]?.stringValue ?? ""
+    let notes = ["/library/attempts/\(id).0", "/library/attempts/\(id).1"]
+    for _ in 0..<2_000 where !notes.allSatisfy(disk.files.contains) { usleep(1_000) }
+    #expect(notes.map(disk.content) == [[0x31], [0x31]])
+    // An end in peace counts for nothing.
+    app.finish(seconds: 0)
+    #expect(notes.map(disk.content) == [nil, nil])
+    disk.restart(losingPower: false)
+    for (note, count) in zip(notes, [0x33, 0x32] as [UInt8]) { disk.put(note, [count]) }
+    library = try self.library(disk)
+    app = self.app(FakeService("yes"), library)
+    let batch = try ended(app, .string(id))
+    #expect(batch["status"] == "completed", "\(batch.text)")
+    #expect(try lines(app, batch["output_file_id"]).map { $0["custom_id"] } == ["b"])
+    let errors = try lines(app, batch["error_file_id"])
+    #expect(errors.map { $0["custom_id"] } == ["a"])
+    #expect(errors[0]["response"]?["status_code"] == 500)
+    #expect(errors[0].text.contains("the server ended 3 times while it answered this request"))
+    #expect(notes.map(disk.content) == [nil, nil])
+    app.finish(seconds: 0)
+  }
+
   @Test func `an answer comes too late after 24 hours`() throws {
     let time = Monitor(1_800_000_000)
     var settings = Library.Settings()

@@ -51,9 +51,13 @@ package final class SimulatedDisk: FileSystem {
   }
 
   private let state = Monitor(State())
+  private let beforeCall: @Sendable () -> Void
 
   /// A disk with one folder, `/`.
-  package init() {
+  ///
+  /// - Parameter beforeCall: runs on the calling thread, which a test can have wait there.
+  package init(beforeCall: @escaping @Sendable () -> Void = {}) {
+    self.beforeCall = beforeCall
     state.withLock { state in
       state.entries["/"] = Entry(node: nil)
       state.flushedEntries = state.entries
@@ -109,7 +113,8 @@ package final class SimulatedDisk: FileSystem {
 
   /// Counts a call and does it, unless the plan has it fail. `isShort` tells the body to transfer a part.
   private func call(_ body: (inout State, _ isShort: Bool) -> Int) -> Int {
-    state.withLock { state in
+    beforeCall()
+    return state.withLock { state in
       let number = state.calls
       state.calls += 1
       state.time += 1

@@ -21,22 +21,11 @@ package struct DocumentIndexer: Sendable {
   /// Texts that are given to the model at once.
   package static let batch = 32
 
+  /// What the lists of passages, and of rows that have no vector yet, take as they grow.
+  private static let (bytesPerPassage, bytesPerRow) = (256, 200)
+
   private static func take(_ bytes: Int, _ reserve: (Int) -> Bool) throws(SearchError) {
     guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
-  }
-
-  /// About the bytes that cutting a text takes: its units in several lists, and the passages twice.
-  private static func bytesToSplit(_ text: [UInt8]) -> Int {
-    let ends = text.reduce(into: text.count / 80) { count, byte in
-      switch byte {
-      case UInt8(ascii: "\n"), 0x0C, UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "?"),
-        UInt8(ascii: ";"),
-        0x82:
-        count += 1
-      default: break
-      }
-    }
-    return 6 * text.count + 220 * ends
   }
 
   package init(index: VectorIndex, encoder: any PassageEncoder) {
@@ -56,15 +45,16 @@ package struct DocumentIndexer: Sendable {
     progress: (IndexingProgress) -> Void = { _ in }
   ) throws(SearchError) -> IndexingProgress {
     let encoder = encoder
-    try Self.take(Self.bytesToSplit(source.text), reserve)
     let splitter = Splitter(rules, windowTokens: encoder.room) { encoder.tokenCount($0) }
-    let found = splitter.passages(source)
-    guard !found.isEmpty else { throw .invalidFile("the file has no text") }
     var state = IndexingProgress()
     var passages: [Passage] = []
     var missing: [(key: RowKey, text: String)] = []
     var seen: Set<RowKey> = []
-    for passage in found {
+    var bytes = 0
+    try splitter.forEachPassage(of: source, reserve: reserve) { passage throws(SearchError) in
+      let (own, rows) = (passage.range.count + passage.heading.utf8.count, passage.windows.count)
+      try Self.take(own + Self.bytesPerPassage + Self.bytesPerRow * rows, reserve)
+      bytes += own
       let keys = passage.windows.map { RowKey(of: Array($0.utf8)) }
       for (key, text) in zip(keys, passage.windows) where seen.insert(key).inserted && !index.hasRow(key) {
         missing.append((key, text))
@@ -75,9 +65,10 @@ package struct DocumentIndexer: Sendable {
           rows: keys))
       state.rows += keys.count
     }
+    guard !passages.isEmpty else { throw .invalidFile("the file has no text") }
     state.done = state.rows - missing.count
-    // Its vectors as they come, in the log, and as a part of the index.
-    try Self.take(16 * state.rows * encoder.dimensions + 4 * source.text.count, reserve)
+    // Its vectors as they come, in the log, and as a part of the index, which grows by doubling; its text likewise.
+    try Self.take(24 * state.rows * encoder.dimensions + 6 * bytes, reserve)
     // Texts of like length share a step of the model well.
     missing.sort { $0.text.utf8.count > $1.text.utf8.count }
     var at = 0
@@ -95,7 +86,7 @@ package struct DocumentIndexer: Sendable {
     }
     guard !isUnwanted() else { throw .cancelled }
     try SearchError.index { () throws(IndexError) in
-      try index.commit(NewDocument(key: key, info: info, passages: passages))
+      try index.commit(NewDocument(key: key, info: info, passages: passages), reserve: reserve)
     }
     return state
   }

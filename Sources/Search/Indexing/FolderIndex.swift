@@ -77,8 +77,10 @@ package struct FolderIndex: Sendable {
   private let index: VectorIndex
   private let encoder: any PassageEncoder
   private let rules: Rules
+  private let attempts: Attempts
 
   package init(_ folder: String, index: VectorIndex, encoder: any PassageEncoder, rules: Rules = Rules()) {
+    attempts = Attempts(folder: index.folder + "/attempts", files: index.files)
     self.folder = folder
     self.index = index
     self.encoder = encoder
@@ -184,12 +186,20 @@ package struct FolderIndex: Sendable {
       report.unchanged += 1
       return
     }
+    // Of its content too: a file that was changed is tried again.
+    let attempt = SHA256.hexadecimal(SHA256.digest(Array((entry.path + "/" + record.hash).utf8)))
+    guard attempts.begin(attempt, isUnwanted: isUnwanted) else {
+      report.skipped.append((entry.path, Attempts.reason("read this file")))
+      return
+    }
+    defer { attempts.end(attempt) }
     do throws(SearchError) {
       let source = try FileReader.read(bytes, name: parts.last ?? "", isUnwanted: isUnwanted)
       var last = 0
       let state = try DocumentIndexer(index: index, encoder: encoder).index(
         source, key: entry.path, info: record.info, rules: rules.split, isUnwanted: isUnwanted
       ) { state in
+        attempts.restart(attempt)
         progress(state.encoded - last)
         last = state.encoded
       }

@@ -13,10 +13,15 @@ enum HTMLText {
     "summary", "title", "h1", "h2", "h3", "h4", "h5", "h6", "li", "body", "br", "option",
   ]
   private static let limit = 10 << 20
+  /// No tag that says anything has a longer name.
+  private static let longestName = 16
+
+  /// What the text of a page can take: `<h6>a`, five bytes, becomes ten.
+  static func bytesToRead(_ page: [UInt8]) -> Int { min(2 * page.count, limit) + 1_024 }
 
   /// Paragraphs and headings as Markdown has them.
   static func text(_ page: [UInt8]) -> [UInt8] {
-    var out = Output()
+    var out = Output(capacity: bytesToRead(page))
     var at = 0
     var preformatted = 0
     while at < page.count, out.bytes.count < limit {
@@ -41,7 +46,7 @@ enum HTMLText {
         at += 1
       }
     }
-    return out.finished
+    return out.finish()
   }
 
   private static func apply(_ tag: Tag, to out: inout Output) {
@@ -104,7 +109,9 @@ enum HTMLText {
       let first = at
       while at < page.count, Self.isNameByte(page[at]) { at += 1 }
       guard at > first else { return nil }
-      name = String(decoding: page[first..<at], as: UTF8.self).lowercased()
+      if at - first <= HTMLText.longestName {
+        name = String(decoding: page[first..<at], as: UTF8.self).lowercased()
+      }
       var quote: UInt8?
       while at < page.count {
         let byte = page[at]
@@ -133,6 +140,8 @@ enum HTMLText {
     private var hasSpace = false
     private var breaks = 0
     private var isMarked = false
+
+    init(capacity: Int) { bytes.reserveCapacity(capacity) }
 
     mutating func add(_ text: [UInt8], isPreformatted: Bool) {
       for byte in text {
@@ -174,9 +183,12 @@ enum HTMLText {
       isMarked = true
     }
 
-    var finished: [UInt8] {
+    /// The text, in its own place.
+    mutating func finish() -> [UInt8] {
       guard let last = bytes.lastIndex(where: { $0 > 0x20 }) else { return [] }
-      return Array(bytes[...last]) + [UInt8(ascii: "\n")]
+      bytes.removeLast(bytes.count - 1 - last)
+      bytes.append(UInt8(ascii: "\n"))
+      return bytes
     }
   }
 }

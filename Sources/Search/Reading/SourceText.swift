@@ -1,5 +1,6 @@
 // A file as text: which kinds are read, and how each becomes what is indexed.
 
+import JSON
 import Platform
 
 /// How a text is cut: by what makes its structure.
@@ -54,29 +55,49 @@ package enum FileReader {
 
   /// The text of a file.
   ///
-  /// - Parameter isUnwanted: asked while another program reads for us.
-  /// - Throws: `unsupportedFile` or `invalidFile`, with what to do.
+  /// Beside the file's bytes it takes, and claims before, for each byte of the file: 1 where line ends have two bytes, 1
+  /// where a mark of the order of bytes stands in front, 4 for UTF-16; 2 for the text of a page, 10 MiB at most; 8 for the
+  /// fields of a table, 6.4 MiB at most; 4 for the longest line of JSON lines; 4 for JSON, and 72 for each of its values;
+  /// and what tables and JSON become, exactly.
+  ///
+  /// - Parameters:
+  ///   - reserve: told the bytes that are needed next; false where they are not to be had.
+  ///   - isUnwanted: asked while another program reads for us.
+  /// - Throws: `unsupportedFile` or `invalidFile`, with what to do; `noMemory`.
   package static func read(
-    _ bytes: [UInt8], name: String, isUnwanted: () -> Bool = { false }
+    _ bytes: [UInt8], name: String, reserve: (Int) -> Bool = { _ in true },
+    isUnwanted: () -> Bool = { false }
   ) throws(SearchError) -> SourceText {
+    func take(_ bytes: Int) throws(SearchError) {
+      guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
+    }
     let ending = ending(of: name)
     if ending == "pdf" || bytes.starts(with: Array("%PDF-".utf8)) {
-      return SourceText(try PDFText.read(bytes, isUnwanted: isUnwanted), kind: .plain)
+      return SourceText(try PDFText.read(bytes, reserve, isUnwanted), kind: .plain)
     }
     guard !bytes.isEmpty else { throw .invalidFile("the file is empty") }
+    try take(bytesToDecode(bytes))
     let text = try decoded(bytes, name)
     guard text.contains(where: { $0 > 0x20 }) else { throw .invalidFile("the file holds only white space") }
     switch ending {
     case _ where markdown.contains(ending): return SourceText(text, kind: .markdown)
     case _ where html.contains(ending):
+      try take(HTMLText.bytesToRead(text))
       let found = HTMLText.text(text)
       guard !found.isEmpty else { throw .invalidFile("the page has no text") }
       return SourceText(found, kind: .markdown)
     case _ where code.contains(ending): return SourceText(text, kind: .code)
-    case "json": return SourceText(try RecordText.json(text) ?? text, kind: .records)
-    case _ where lines.contains(ending): return SourceText(try RecordText.jsonLines(text), kind: .records)
-    case "csv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: ",")), kind: .records)
-    case "tsv": return SourceText(try RecordText.table(text, separator: UInt8(ascii: "\t")), kind: .records)
+    case "json":
+      try take(4 * text.count + JSONValue.weight(of: text[...]))
+      return SourceText(try RecordText.json(text, reserve) ?? text, kind: .records)
+    case _ where lines.contains(ending):
+      try take(
+        LineRanges(text).reduce(0) { max($0, 4 * $1.count + JSONValue.weight(of: text[$1])) })
+      return SourceText(try RecordText.jsonLines(text, reserve), kind: .records)
+    case _ where tables.contains(ending):
+      try take(RecordText.bytesToRead(table: text))
+      let separator = ending == "csv" ? UInt8(ascii: ",") : UInt8(ascii: "\t")
+      return SourceText(try RecordText.table(text, separator: separator, reserve), kind: .records)
     case _ where plain.contains(ending): return SourceText(text, kind: .plain)
     default:
       throw .unsupportedFile(
@@ -85,12 +106,24 @@ package enum FileReader {
     }
   }
 
+  /// What `decoded` takes beside the bytes.
+  private static func bytesToDecode(_ bytes: [UInt8]) -> Int {
+    if isUTF16(bytes) { return 4 * bytes.count }
+    return (isMarked(bytes) ? bytes.count : 0) + (bytes.contains(UInt8(ascii: "\r")) ? bytes.count : 0)
+  }
+
+  private static func isUTF16(_ bytes: [UInt8]) -> Bool {
+    bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF])
+  }
+
+  private static func isMarked(_ bytes: [UInt8]) -> Bool { bytes.starts(with: [0xEF, 0xBB, 0xBF]) }
+
   /// UTF-8 with line ends of one byte.
   private static func decoded(_ bytes: [UInt8], _ name: String) throws(SearchError) -> [UInt8] {
     var bytes = bytes
-    if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+    if isUTF16(bytes) {
       bytes = try fromUTF16(bytes)
-    } else if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+    } else if isMarked(bytes) {
       bytes.removeFirst(3)
     }
     guard !bytes.prefix(8_192).contains(0) else { throw .unsupportedFile("the file is binary, not text") }
@@ -134,18 +167,26 @@ package enum FileReader {
 
 /// PDF by the program that knows it.
 private enum PDFText {
-  static func read(_ bytes: [UInt8], isUnwanted: () -> Bool) throws(SearchError) -> [UInt8] {
+  static func read(
+    _ bytes: [UInt8], _ reserve: (Int) -> Bool, _ isUnwanted: () -> Bool
+  ) throws(SearchError) -> [UInt8] {
     guard let program = ChildProcess.find("pdftotext") else {
       throw .unsupportedFile(
         "PDF is read by pdftotext, which is not installed (Debian and Ubuntu: poppler-utils; macOS: poppler)")
     }
     let (ending, output): (ChildProcess.Ending, [UInt8])
+    // What is needed of it when there is no room for more text.
+    var missing: Int?
     do throws(PlatformError) {
-      (ending, output) = try run(program, bytes, isUnwanted)
+      (ending, output) = try run(program, bytes, isUnwanted) { more in
+        missing = reserve(more) ? nil : more
+        return missing == nil
+      }
     } catch {
       throw .invalidFile("the PDF cannot be read: \(error)")
     }
     if ending == .unwanted { throw .cancelled }
+    if let missing { throw .noMemory(bytes: missing) }
     guard ending == .exited(0) else {
       throw .invalidFile("pdftotext cannot read the file: is it a PDF, and without a password?")
     }
@@ -157,7 +198,7 @@ private enum PDFText {
 
   /// The program wants a file: a temporary one that only we can read, gone when it has been read.
   private static func run(
-    _ program: String, _ bytes: [UInt8], _ isUnwanted: () -> Bool
+    _ program: String, _ bytes: [UInt8], _ isUnwanted: () -> Bool, _ reserve: (Int) -> Bool
   ) throws(PlatformError) -> (ChildProcess.Ending, [UInt8]) {
     let path = "/tmp/mlxserve-\(getpid())-\(UInt64.random(in: 0...UInt64.max)).pdf"
     let files = SystemFiles()
@@ -167,8 +208,16 @@ private enum PDFText {
       _ = files.unlink(path)
     }
     try files.write(bytes, to: descriptor, at: 0, path: path)
-    return try ChildProcess.run(
-      program, ["-q", "-enc", "UTF-8", "-layout", path, "-"], outputLimit: FileReader.limit,
-      until: Instant.now.adding(seconds: 120), isUnwanted: isUnwanted)
+    var output: [UInt8] = []
+    let ending = try ChildProcess.stream(
+      program, ["-q", "-enc", "UTF-8", "-layout", path, "-"], until: Instant.now.adding(seconds: 120),
+      isUnwanted: isUnwanted
+    ) { more in
+      // Three times: as it grows, it is there twice, and one time has room for twice as much.
+      guard more.count <= FileReader.limit - output.count, reserve(3 * more.count) else { return false }
+      output += more
+      return true
+    }
+    return (ending, output)
   }
 }

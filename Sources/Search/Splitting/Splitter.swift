@@ -48,50 +48,81 @@ package struct Splitter: Sendable {
     self.count = count
   }
 
-  /// Passages that together have every byte of the text.
-  package func passages(_ source: SourceText) -> [TextPassage] {
+  /// Bytes that a unit takes: in a list that grows, among those that fit with its tokens, and as the end of a sentence.
+  private static let bytesPerUnit = 200
+  /// Units that are claimed at a time where they become more.
+  private static let moreUnits = 1_024
+
+  /// Passages that together have every byte of the text, one after another.
+  ///
+  /// For each unit it takes 200 bytes, and for a passage what its windows take; `most(in:)` says how many units a text has.
+  ///
+  /// - Parameter reserve: told the bytes that are needed next; false where they are not to be had.
+  /// - Throws: `noMemory`, and what `take` throws.
+  package func forEachPassage(
+    of source: SourceText, reserve: (Int) -> Bool = { _ in true },
+    _ take: (TextPassage) throws(SearchError) -> Void
+  ) throws(SearchError) {
     let text = source.text
-    let (units, counts) = fitting(UnitSplitter.units(text, kind: source.kind), text)
-    guard !units.isEmpty else { return [] }
+    let most = UnitSplitter.most(in: text)
+    try Self.claim(Self.bytesPerUnit * most, reserve)
+    let (units, counts) = try fitting(
+      UnitSplitter.units(text, kind: source.kind), text, most: most, reserve)
     var headings = HeadingTrail(units, text)
-    var found: [TextPassage] = []
     var start = 0
     while start < units.count {
       let end = passageEnd(units, counts, from: start)
-      found.append(passage(text, units, counts, start..<end, heading: headings.above(start)))
+      try take(try passage(text, units, counts, start..<end, heading: headings.above(start), reserve))
       guard end < units.count else { break }
       start = max(start + 1, overlapStart(units, counts, before: end))
     }
-    return found
+  }
+
+  private static func claim(_ bytes: Int, _ reserve: (Int) -> Bool) throws(SearchError) {
+    guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
   }
 
   /// Units that fit a passage and the model, with their tokens: one that does not is halved.
-  private func fitting(_ units: [TextUnit], _ text: [UInt8]) -> (units: [TextUnit], counts: [Int]) {
+  ///
+  /// - Parameter room: units whose bytes are claimed.
+  private func fitting(
+    _ units: [TextUnit], _ text: [UInt8], most room: Int = .max, _ reserve: (Int) -> Bool = { _ in true }
+  ) throws(SearchError) -> (units: [TextUnit], counts: [Int]) {
     let most = min(windowTokens, rules.tokens)
+    var room = room
     var fitting: [TextUnit] = []
     var counts: [Int] = []
-    var pending = Array(units.reversed())
-    while let unit = pending.popLast() {
-      let tokens = count(String(decoding: text[unit.range], as: UTF8.self))
-      var middle = (unit.range.lowerBound + unit.range.upperBound) / 2
-      while middle < unit.range.upperBound, text[middle] & 0xC0 == 0x80 { middle += 1 }
-      // At a space, if there is one in the second half.
-      if let space = text[middle..<unit.range.upperBound].firstIndex(of: 0x20),
-        space + 1 < unit.range.upperBound
-      {
-        middle = space + 1
+    fitting.reserveCapacity(units.count)
+    counts.reserveCapacity(units.count)
+    var pending: [TextUnit] = []
+    for unit in units {
+      pending.append(unit)
+      while let unit = pending.popLast() {
+        let tokens = count(String(decoding: text[unit.range], as: UTF8.self))
+        var middle = (unit.range.lowerBound + unit.range.upperBound) / 2
+        while middle < unit.range.upperBound, text[middle] & 0xC0 == 0x80 { middle += 1 }
+        // At a space, if there is one in the second half.
+        if let space = text[middle..<unit.range.upperBound].firstIndex(of: 0x20),
+          space + 1 < unit.range.upperBound
+        {
+          middle = space + 1
+        }
+        guard tokens > most, unit.range.count > 4, middle < unit.range.upperBound else {
+          if fitting.count >= room {
+            try Self.claim(Self.bytesPerUnit * Self.moreUnits, reserve)
+            room += Self.moreUnits
+          }
+          fitting.append(unit)
+          counts.append(tokens)
+          continue
+        }
+        var (first, second) = (unit, unit)
+        first.range = unit.range.lowerBound..<middle
+        first.score = BreakScore.space
+        second.range = middle..<unit.range.upperBound
+        second.heading = 0
+        pending += [second, first]
       }
-      guard tokens > most, unit.range.count > 4, middle < unit.range.upperBound else {
-        fitting.append(unit)
-        counts.append(tokens)
-        continue
-      }
-      var (first, second) = (unit, unit)
-      first.range = unit.range.lowerBound..<middle
-      first.score = BreakScore.space
-      second.range = middle..<unit.range.upperBound
-      second.heading = 0
-      pending += [second, first]
     }
     return (fitting, counts)
   }
@@ -139,10 +170,14 @@ package struct Splitter: Sendable {
   }
 
   private func passage(
-    _ text: [UInt8], _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String
-  ) -> TextPassage {
+    _ text: [UInt8], _ units: [TextUnit], _ counts: [Int], _ part: Range<Int>, heading: String,
+    _ reserve: (Int) -> Bool
+  ) throws(SearchError) -> TextPassage {
     let range = units[part.lowerBound].range.lowerBound..<units[part.upperBound - 1].range.upperBound
     let (prefix, windows) = windows(units, counts, part, heading: heading)
+    // Each window as it is joined, and its place.
+    try Self.claim(
+      windows.reduce(heading.utf8.count) { $0 + 2 * (prefix.utf8.count + $1.count) + 96 }, reserve)
     return TextPassage(
       range: range, heading: heading,
       windows: windows.map { prefix + String(decoding: text[$0], as: UTF8.self) })
@@ -151,7 +186,10 @@ package struct Splitter: Sendable {
   /// The windows of a passage that was cut from a text before, bytes of it; about those that it had then where its text was no
   /// Markdown.
   package func windows(of passage: [UInt8], heading: String) -> [Range<Int>] {
-    let (units, counts) = fitting(UnitSplitter.units(passage, kind: .markdown), passage)
+    // Nothing is claimed, and so nothing refused.
+    guard let (units, counts) = try? fitting(UnitSplitter.units(passage, kind: .markdown), passage) else {
+      return []
+    }
     return windows(units, counts, units.indices, heading: heading).ranges
   }
 

@@ -30,6 +30,20 @@ enum UnitSplitter {
   /// Bytes from which on a unit is cut at a space.
   private static let longest = 160
 
+  /// The most units that a text has: lines and sentences that end, and what is cut for its length.
+  static func most(in text: [UInt8]) -> Int {
+    var count = 1 + text.count / (longest / 2)
+    for at in text.indices {
+      switch text[at] {
+      case newline, formFeed, UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "?"), UInt8(ascii: ";"):
+        count += 1
+      case 0xE3, 0xEF: if Sentences.isWideEnd(text, at, text.count) { count += 1 }
+      default: break
+      }
+    }
+    return count
+  }
+
   static func units(_ text: [UInt8], kind: TextKind) -> [TextUnit] {
     var units: [TextUnit] = []
     var at = 0
@@ -212,7 +226,7 @@ package enum Sentences {
   }
 
   /// 。 ！ ？ ；
-  private static func isWideEnd(_ text: [UInt8], _ at: Int, _ end: Int) -> Bool {
+  static func isWideEnd(_ text: [UInt8], _ at: Int, _ end: Int) -> Bool {
     guard at + 3 <= end else { return false }
     let three = (text[at], text[at + 1], text[at + 2])
     return three == (0xE3, 0x80, 0x82) || three == (0xEF, 0xBC, 0x81) || three == (0xEF, 0xBC, 0x9F)

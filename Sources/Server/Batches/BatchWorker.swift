@@ -116,6 +116,14 @@ final class BatchWorker: Sendable {
     let weight = work.weight
     guard let memory = claim(weight) else { return .short(bytes: weight) }
     let bytes = work.line
+    let attempt = "\(work.batch.id).\(work.index)"
+    guard store.library.attempts.begin(attempt, isUnwanted: { self.store.isUnwanted(work.batch.id) }) else {
+      let error = APIError.internalError(Attempts.reason("answered this request"))
+      guard fail(work, error) else { return .again }
+      store.library.attempts.end(attempt)
+      return .done
+    }
+    defer { store.library.attempts.end(attempt) }
     guard let line = (try? JSONValue(parsing: bytes)).flatMap(BatchLine.init(kept:)),
       let request = try? Request(
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],

@@ -38,19 +38,7 @@ extension JSONValue {
   /// Values beyond which a body is refused.
   private static let mostValues = 500_000
 
-  /// Bytes that the values of a text take beside its own, which is counted where it was read: each has a comma, a colon
-  /// or a bracket of its own, and takes 24 to 72 bytes as an element or as a member.
-  static func weight(of text: [UInt8]) -> Int {
-    72
-      * text.reduce(into: 0) { count, byte in
-        switch byte {
-        case UInt8(ascii: ","), UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "{"): count += 1
-        default: break
-        }
-      }
-  }
-
-  /// The same for what a client has sent.
+  /// `weight(of:)` of what a client has sent.
   static func weight(ofRequest text: [UInt8]) -> Int { min(weight(of: text), mostRequestWeight) }
 
   /// The most that the values of what a client has sent can take.

@@ -5,6 +5,7 @@
 //   stores/ID/entries/ID.json          a file in it
 //   stores/ID/batches/ID.json          files that came together
 //   stores/ID/index-…/                 its index, one for each model that it had
+//   attempts/                          what is being worked on
 
 import HTTP
 import JSON
@@ -128,6 +129,8 @@ package final class Library: Sendable {
   /// Nil where no other process can know the folder.
   private let lock: FolderLock?
   private let isTemporary: Bool
+  /// Work that an earlier process may have died of.
+  let attempts: Attempts
   /// One index is opened at a time: its folder has a lock.
   let opening = Monitor(false)
 
@@ -143,6 +146,7 @@ package final class Library: Sendable {
     self.now = now
     isTemporary = settings.folder == nil
     folder = settings.folder ?? "/tmp/mlxserve-library-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
+    attempts = Attempts(folder: settings.folder.map { $0 + "/attempts" }, files: files)
     guard !isTemporary else {
       lock = nil
       return

@@ -202,7 +202,7 @@ extension Library {
       store.record.model ?? settings.embeddingModel, isBackground: false, tenant: wishes.tenant)
     var query = query
     if lease.encoder.fingerprint != index.fingerprint {
-      startRebuild(store.record.id, lease)
+      startRebuild(store.record.id, lease, models.ledger)
       // Vectors of two models are never compared. Until the new index is there, the old model answers if it is served
       // still; else words have to do.
       if let old = models.encoder(fingerprint: index.fingerprint, tenant: wishes.tenant) {
@@ -241,12 +241,14 @@ extension Library {
   }
 
   /// Builds the index of the new model, once at a time, while the old one answers.
-  private func startRebuild(_ id: String, _ lease: EncoderLease) {
+  private func startRebuild(_ id: String, _ lease: EncoderLease, _ ledger: MemoryLedger) {
     let isFirst = state.withLock { state in state.rebuilding.insert(id).inserted }
     guard isFirst else { return }
     let thread = try? Thread(name: "rebuilding", stackBytes: 4 << 20) { [self] in
       do {
-        if let encoder = ModelEncoder(lease.lease.model, isBackground: true) { try rebuild(id, encoder) }
+        if let encoder = ModelEncoder(lease.lease.model, isBackground: true) {
+          try rebuild(id, encoder, ledger)
+        }
       } catch {
         Log.error("an index could not be built for another model", ["store": id, "error": "\(error)"])
       }

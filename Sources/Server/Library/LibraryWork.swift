@@ -98,8 +98,13 @@ final class LibraryWorker: Sendable {
       (state.stores[work.store]?.entries[work.file], state.files[work.file], state.stores[work.store]?.record)
     }
     guard var entry = found.0, let store = found.2 else { return }
+    let attempt = work.store + "." + work.file
+    defer { library.attempts.end(attempt) }
     do {
       guard let file = found.1 else { throw SearchError.invalidFile("the file was deleted") }
+      guard library.attempts.begin(attempt, isUnwanted: { !self.isCurrent(work) }) else {
+        throw SearchError.invalidFile(Attempts.reason("indexed this file"))
+      }
       let lease = try models.encoder(store.model ?? library.settings.embeddingModel, isBackground: true)
       let index = try library.index(of: work.store, lease.encoder)
       guard index.view.passageCount < library.settings.passagesPerStore else {
@@ -112,7 +117,7 @@ final class LibraryWorker: Sendable {
       let rules = SplitRules(tokens: entry.strategy.size, overlap: entry.strategy.overlap)
       let state = try DocumentIndexer(index: index, encoder: lease.encoder).index(
         source, key: file.id, info: Self.info(file), rules: rules, reserve: memory.extend,
-        isUnwanted: { !self.isCurrent(work) })
+        isUnwanted: { !self.isCurrent(work) }, progress: { _ in library.attempts.restart(attempt) })
       entry.status = .completed
       entry.error = nil
       entry.bytes = source.text.count + state.rows * (5 * lease.encoder.dimensions)
@@ -155,27 +160,15 @@ final class LibraryWorker: Sendable {
   }
 
   /// How long a file waits for the memory that it needs, seconds.
-  private static let patience = 5.0
+  static let patience = 5.0
 
-  /// The text of a file. What its bytes and the values of a JSON file take is claimed first.
+  /// The text of a file. What its bytes take and what reading them takes is claimed first.
   private func read(
     _ file: FileRecord, _ memory: MemoryLoan, isUnwanted: () -> Bool
   ) throws -> SourceText {
-    func take(_ bytes: Int) throws(SearchError) {
-      guard memory.extend(by: bytes) else { throw .noMemory(bytes: bytes) }
-    }
-    try take(4 * file.bytes)
-    let content = try library.content(of: file)
-    let ending = FileReader.ending(of: file.name)
-    if ending == "json" { try take(JSONValue.weight(of: content)) }
-    if ["json", "jsonl", "ndjson", "csv", "tsv"].contains(ending) {
-      // Names stand before every value: the text may have a quarter of the square of the file's bytes, while it grows twice.
-      let bytes = min(content.count, 1 << 16)
-      try take(min(2 * FileReader.limit, bytes * bytes / 2))
-    }
-    let source = try FileReader.read(content, name: file.name, isUnwanted: isUnwanted)
-    try take(max(0, source.text.count - file.bytes))
-    return source
+    guard memory.extend(by: file.bytes) else { throw SearchError.noMemory(bytes: file.bytes) }
+    return try FileReader.read(
+      try library.content(of: file), name: file.name, reserve: memory.extend, isUnwanted: isUnwanted)
   }
 
   private static func info(_ file: FileRecord) -> [UInt8] {
@@ -233,6 +226,11 @@ private struct StoreReader {
     }
     let lease = try models.encoder(record.model ?? library.settings.embeddingModel, isBackground: true)
     guard lease.encoder.fingerprint == index.fingerprint else { return false }
+    let attempt = "sentences." + store
+    guard library.attempts.begin(attempt, isUnwanted: { library.state.withLock { $0.isStopped } }) else {
+      throw SearchError.invalid(Attempts.reason("read the sentences of this store"))
+    }
+    defer { library.attempts.end(attempt) }
     if memory == nil { memory = MemoryLoan(holding: SentencePass.memory, of: models.ledger, for: .answers) }
     guard let memory else { throw SearchError.noMemory(bytes: SentencePass.memory) }
     let more = memory.another()
@@ -332,19 +330,26 @@ extension Library {
   }
 
   /// Builds the index of another model from the texts of the old one, and lets it answer.
-  func rebuild(_ id: String, _ encoder: ModelEncoder) throws {
+  func rebuild(_ id: String, _ encoder: ModelEncoder, _ ledger: MemoryLedger) throws {
     guard let store = state.withLock({ $0.stores[id] }), let old = try openIndex(id) else { return }
     guard old.fingerprint != encoder.fingerprint else { return }
+    let attempt = "rebuild." + id
+    guard attempts.begin(attempt, isUnwanted: { self.state.withLock { $0.isStopped } }) else {
+      throw SearchError.invalid(Attempts.reason("built this index for another model"))
+    }
+    defer { attempts.end(attempt) }
     let index = try index(of: id, encoder)
     let view = old.view
     for document in view.documents where index.view.document(document.key) == nil {
       guard state.withLock({ !$0.isStopped && $0.stores[id]?.entries[document.key] != nil }) else { continue }
+      let memory = MemoryLoan(ledger, for: .answers, patience: LibraryWorker.patience)
+      defer { withExtendedLifetime(memory) {} }
       let text = Self.text(try view.passages(of: document.key))
       let strategy = store.entries[document.key]?.strategy ?? ChunkingStrategy()
       _ = try DocumentIndexer(index: index, encoder: encoder).index(
         SourceText(text, kind: .markdown), key: document.key, info: document.info,
-        rules: SplitRules(tokens: strategy.size, overlap: strategy.overlap),
-        isUnwanted: { self.state.withLock { $0.isStopped } })
+        rules: SplitRules(tokens: strategy.size, overlap: strategy.overlap), reserve: memory.extend,
+        isUnwanted: { self.state.withLock { $0.isStopped } }, progress: { _ in attempts.restart(attempt) })
     }
     guard !state.withLock({ $0.isStopped }) else { return }
     let name = "index-" + encoder.fingerprint.prefix(16)

@@ -20,7 +20,7 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
   case missingRow
   /// More than an index holds.
   case tooLarge(what: String)
-  /// The memory that a search takes is not to be had.
+  /// The memory that a search or a document takes is not to be had.
   case noMemory(bytes: Int)
 
   package var description: String {
@@ -35,7 +35,7 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
     case .missingRow: "a passage names a vector that the index does not have"
     case .tooLarge(let what): "\(what) exceeds what an index holds"
     case .noMemory(let bytes):
-      "the search needs \(max(1, bytes >> 20)) MiB of memory, and they are not left: try again later"
+      "\(max(1, bytes >> 20)) MiB of memory are needed, and they are not left: try again later"
     }
   }
 }

@@ -91,8 +91,11 @@ struct SegmentWriter {
     self.documents = documents
   }
 
+  /// - Parameter reserve: told the bytes that the tables of words take; false where they are not to be had.
   /// - Throws: when a number does not fit the format, or a write fails.
-  func write(to sink: inout SegmentSink) throws(IndexError) {
+  func write(
+    to sink: inout SegmentSink, reserve: (Int) -> Bool = { _ in true }
+  ) throws(IndexError) {
     var footer = SegmentFooter()
     footer.dimensions = dimensions
     footer.documents = documents.count
@@ -105,7 +108,7 @@ struct SegmentWriter {
     }
     try writeRows(to: &sink, &footer)
     try writePassages(to: &sink, &footer)
-    try writeTerms(to: &sink, &footer)
+    try writeTerms(to: &sink, &footer, reserve)
     try section(.documents, &sink, &footer) { sink throws(IndexError) in
       var (passage, row) = (0, 0)
       for document in documents {
@@ -248,10 +251,12 @@ struct SegmentWriter {
     try section(.keys, &sink, &footer) { sink throws(IndexError) in try sink.append(values: keys) }
   }
 
-  private func writeTerms(to sink: inout SegmentSink, _ footer: inout SegmentFooter) throws(IndexError) {
+  private func writeTerms(
+    to sink: inout SegmentSink, _ footer: inout SegmentFooter, _ reserve: (Int) -> Bool
+  ) throws(IndexError) {
     var builder = TermTableBuilder()
     for document in documents {
-      for passage in document.passages { passage.text.withUnsafeBytes { builder.add($0) } }
+      for passage in document.passages { try builder.add(passage.text, reserve) }
     }
     let tables = builder.tables()
     footer.terms = tables.termOffsets.count - 1

@@ -7,6 +7,14 @@ struct TermTableBuilder {
   private var postings: [Postings] = []
   /// Words of each passage without stop words.
   private(set) var lengths: [UInt32] = []
+  /// Bytes that are taken and not claimed yet.
+  private var owed = 0
+
+  /// What a term takes beside its own bytes, four times: its number and its postings in tables that grow, and both in
+  /// order; and what one more word in a passage takes at most.
+  private static let (bytesPerTerm, bytesPerWord) = (450, 12)
+  /// Bytes that are claimed at a time.
+  private static let claim = 64 << 10
 
   /// The postings of a term, from the first passage that has it on; the one that is read is not among the bytes yet.
   private struct Postings {
@@ -33,14 +41,23 @@ struct TermTableBuilder {
   }
 
   /// Adds the next passage.
-  mutating func add(_ text: UnsafeRawBufferPointer) {
+  ///
+  /// - Parameter reserve: told the bytes that are needed next; false where they are not to be had.
+  /// - Throws: `noMemory`.
+  mutating func add(_ text: [UInt8], _ reserve: (Int) -> Bool) throws(IndexError) {
     let passage = lengths.count
     var length: UInt32 = 0
-    for word in WordSplitter.words(text) where !word.isStopWord {
+    for word in WordSplitter.words(in: text) where !word.isStopWord {
       length &+= 1
+      owed += Self.bytesPerWord
+      if owed >= Self.claim {
+        guard reserve(owed) else { throw .noMemory(bytes: owed) }
+        owed = 0
+      }
       if let number = numbers[word.term] {
         postings[number].count(in: passage)
       } else {
+        owed += Self.bytesPerTerm + 4 * word.term.count
         numbers[word.term] = postings.count
         postings.append(Postings(passage: passage))
       }
