@@ -4,6 +4,8 @@ samplers of other servers: a seed gives the same answer alone and beside others.
 import concurrent.futures
 import json
 
+import anthropic
+
 QUESTION = "What is the capital of France?"
 SHELL = {
     "type": "function", "name": "shell", "description": "Runs a command", "strict": False,
@@ -115,3 +117,82 @@ def test_the_samplers_of_other_servers_give_the_same_answer_alone_and_beside_oth
     assert len(set(alone)) > 3, alone
     with concurrent.futures.ThreadPoolExecutor(len(SAMPLERS)) as pool:
         assert list(pool.map(lambda extra: answer(s, extra), SAMPLERS)) == alone
+
+
+WEATHER_TOOL = {
+    "type": "function", "name": "get_weather", "description": "Get the weather", "strict": True,
+    "parameters": {"type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"],
+                   "additionalProperties": False}}
+
+
+def test_a_search_for_tools_that_the_client_makes(s):
+    """As Codex does it: the model searches, the client brings tools, and the model calls one of them."""
+    deferred = {**WEATHER_TOOL, "name": "get_time", "defer_loading": True}
+    search = {
+        "type": "tool_search", "execution": "client", "description": "Finds tools",
+        "parameters": {"type": "object", "properties": {"query": {"enum": ["weather"]}}, "required": ["query"],
+                       "additionalProperties": False}}
+    options = {"model": s.model, "tools": [deferred, search], "max_output_tokens": 200, "temperature": 0,
+               "reasoning": {"effort": "none"}}
+    response = s.client.responses.create(input="What is the weather in Paris?", tool_choice="required", **options)
+    call = response.output[-1]
+    assert call.type == "tool_search_call" and call.execution == "client" and call.status == "completed", response.output
+    assert call.arguments == {"query": "weather"} and call.call_id
+    events = list(s.client.responses.create(
+        input="What is the weather in Paris?", tool_choice="required", stream=True, **options))
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert done[-1].arguments == call.arguments and "delta" not in {event.type.split(".")[-1] for event in events}
+    found = {"type": "tool_search_output", "call_id": call.call_id, "execution": "client", "status": "completed",
+             "tools": [{"type": "namespace", "name": "maps", "description": "Maps",
+                        "tools": [{**WEATHER_TOOL, "defer_loading": True}]}]}
+    answer = s.client.responses.create(
+        input=[found], previous_response_id=response.id, tool_choice={"type": "function", "name": "get_weather"}, **options)
+    made = answer.output[-1]
+    assert (made.type, made.name, made.namespace) == ("function_call", "get_weather", "maps"), answer.output
+    assert json.loads(made.arguments)["place"] in ("Paris", "Rome")
+    # What was found costs tokens, what is deferred does not.
+    count = lambda **extra: s.client.responses.input_tokens.count(
+        **{"model": s.model, "input": "x", "tools": [deferred, search], **extra}).input_tokens
+    assert count() == count(tools=[search]) < count(tools=[WEATHER_TOOL, search])
+    items = [found["tools"][0]["tools"][0]]
+    brought = [{"type": "additional_tools", "role": "developer", "tools": items}, {"role": "user", "content": "x"}]
+    assert count(input=brought, tools=[search]) == count(tools=[search, WEATHER_TOOL])
+
+
+def test_tools_of_Anthropic_that_the_client_runs(s):
+    client = anthropic.Anthropic(
+        base_url=s.base_url.removesuffix("/v1"), api_key="none", max_retries=0, _strict_response_validation=True)
+    tools = [
+        {"type": "bash_20250124", "name": "bash", "strict": True},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "memory_20250818", "name": "memory"},
+        {"type": "computer_20251124", "name": "computer", "display_width_px": 800, "display_height_px": 600,
+         "enable_zoom": True},
+    ]
+    options = {"model": s.model, "max_tokens": 400, "extra_body": {"temperature": 0, "seed": 1}}
+    user = {"role": "user", "content": "List the files."}
+    members = {"bash": {"command", "restart"}, "memory": {"command", "path", "file_text", "old_str", "new_str", "insert_line",
+                                                          "insert_text", "view_range", "old_path", "new_path"}}
+    for name, known in members.items():
+        forced = [{**tool, "strict": True} for tool in tools if tool["name"] == name]
+        message = client.beta.messages.create(
+            messages=[user], tools=forced, tool_choice={"type": "tool", "name": name}, **options)
+        block = message.content[-1]
+        assert (block.type, block.name) == ("tool_use", name) and set(block.input) <= known, message.content
+    counts = [client.messages.count_tokens(model=s.model, messages=[user], tools=tools[:n]).input_tokens for n in range(4)]
+    assert counts == sorted(set(counts)), counts
+    try:
+        client.beta.messages.create(
+            messages=[user], tools=[{"type": "web_search_20250305", "name": "web_search"}],
+            tool_choice={"type": "tool", "name": "web_search"}, **options)
+        raise AssertionError("accepted")
+    except anthropic.BadRequestError as error:
+        assert "web_search_20250305" in error.message and "left out" in error.message
+    # A summary that another server has written stands for what was before it.
+    long = [{"role": "user", "content": "word " * 200}, {"role": "assistant", "content": [
+        {"type": "compaction", "content": "They said words."}, {"type": "text", "text": "Yes."}]}, user]
+    raw = client.beta.messages.with_raw_response.create(
+        messages=long, context_management={"edits": [{"type": "compact_20260112"}]}, **options)
+    assert raw.headers["x-mlxserve-ignored"] == "context_management.edits[0].type=compact_20260112"
+    usage = raw.parse().usage
+    assert usage.input_tokens + usage.cache_read_input_tokens < 100, usage

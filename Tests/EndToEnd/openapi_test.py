@@ -70,6 +70,7 @@ def responses_and_conversations(s):
     tool = {"type": "function", **WEATHER["function"]}
     custom = {"type": "custom", "name": "raw", "format": {"type": "grammar", "syntax": "regex", "definition": "[ab]{3}"}}
     for extra in ({}, {"reasoning": {"effort": "none"}}, {"tools": [custom], "tool_choice": "required"}, {"input": "What is the weather in Paris?", "tools": [tool]},
+                  {"tools": [{"type": "tool_search", "execution": "client"}], "tool_choice": "required"},
                   {"include": ["message.output_text.logprobs", "reasoning.encrypted_content"], "top_logprobs": 1}):
         call("post", "/v1/responses", {**base, **extra, "stream": True})
         response = call("post", "/v1/responses", {**base, **extra})[0]

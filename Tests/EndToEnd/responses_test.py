@@ -657,7 +657,7 @@ def test_text_files_are_read_and_other_files_refused(s):
 
 def test_what_is_not_there(s):
     for name, value in [("prompt", {"id": "p"}), ("moderation", {"model": "m"}),
-                        ("access_programs", {"cyber": "standard"}), ("context_management", [{"type": "compaction"}])]:
+                        ("access_programs", {"cyber": "standard"})]:
         status, _, body = raw(s, input="x", **{name: value})
         assert (status, body["error"]["code"], body["error"]["param"]) == (400, "unsupported_parameter", name)
         assert raw(s, input="Hello!", **{name: None})[0] == 200

@@ -146,12 +146,13 @@ struct MessagesRequestTests {
 
   @Test func `what a provider's own tools are and did is left out`() throws {
     let request = try read(
-      #""max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"},{"type":"bash_20250124","name":"bash"}],"#
+      #""max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"},{"type":"code_execution_20250825","name":"code"}],"#
         + #""messages":[{"role":"user","content":"q"},{"role":"assistant","content":["#
         + #"{"type":"server_tool_use","id":"s","name":"web_search","input":{}},"#
         + #"{"type":"web_search_tool_result","tool_use_id":"s","content":[]},{"type":"text","text":"a"}]},"#
         + #"{"role":"user","content":"r"}]"#)
-    #expect(request.chat.dropped == ["tools[0].type=web_search_20250305", "tools[1].type=bash_20250124"])
+    #expect(
+      request.chat.dropped == ["tools[0].type=web_search_20250305", "tools[1].type=code_execution_20250825"])
     #expect(request.chat.tools.isEmpty)
     #expect(request.chat.messages[1] == ["role": "assistant", "content": "a"])
   }

@@ -334,7 +334,8 @@ struct ResponsesRequestTests {
     let members = #""input":"x","nonsense":1,"tools":[{"type":"web_search"},{"type":"function","name":"f"}]"#
     let request = try request(members)
     #expect(request.unknown == ["nonsense"])
-    #expect(request.dropped == ["tools[0].type=web_search"])
+    #expect(request.unused == [])
+    #expect(try chat(members).dropped == ["tools[0].type=web_search"])
     #expect(try chat(members).tools.map(\.name) == ["f"])
     do {
       _ = try self.request(members, refusesHostedTools: true)

@@ -3,6 +3,7 @@
 import HTTP
 import Inference
 import JSON
+import Platform
 import Server
 import Testing
 
@@ -91,6 +92,283 @@ struct ClientToolTests {
       #expect(answer.status == 200, "\(answer.text)")
       #expect(answer.headers["x-mlxserve-ignored"] == "tools[0].type=web_search")
     }
+  }
+
+  // MARK: Searches for tools
+
+  private let search = #"{"type":"tool_search","execution":"client"}"#
+  private let deferred = #"{"type":"function","name":"weather","defer_loading":true}"#
+
+  private func prompt(_ service: FakeService) -> String {
+    String(decoding: service.requests[0].promptTokens.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
+  }
+
+  /// The names in the prompt's list of tools.
+  private func shown(_ service: FakeService) -> String {
+    let prompt = prompt(service)
+    guard let start = prompt.firstRange(of: "<tools>"), let end = prompt.firstRange(of: " </tools>") else {
+      return ""
+    }
+    return String(prompt[start.upperBound..<end.lowerBound])
+  }
+
+  @Test func `the model asks the client for tools`() throws {
+    let service = service("tool_search", #"{"query": "weather"}"#)
+    let answer = try responses(service, #""tools":[\#(deferred),\#(search)]"#)
+    #expect(shown(service) == "tool_search")
+    let item = try #require(answer.json["output"]?[0])
+    #expect(item["type"] == "tool_search_call" && item["execution"] == "client", "\(answer.text)")
+    #expect(item["arguments"] == ["query": "weather"] && item["status"] == "completed")
+    #expect(item["call_id"] == "call_ID" && item["name"] == nil)
+    #expect(answer.json["tools"]?[1] == ["type": "tool_search", "execution": "client"])
+    #expect(answer.json["tools"]?[0]?["defer_loading"] == true)
+    #expect(answer.headers["x-mlxserve-ignored"] == nil)
+  }
+
+  @Test func `a search is told whole in a stream, and again in its replay`() throws {
+    let app = makeApp(service("tool_search", #"{"query": "weather"}"#))
+    let members = #""tools":[\#(search)],"stream":true"#
+    let stream = try app.send("POST", "/v1/responses", body: #"{"model":"m","input":"go",\#(members)}"#).text
+    #expect(!stream.contains("arguments.delta"))
+    let lines = stream.split(separator: "\n").filter { $0.hasPrefix("data: {") }
+    let items = try lines.map { try JSONValue(parsing: String($0.dropFirst(6))) }.compactMap { $0["item"] }
+    #expect(items.map { $0["arguments"] } == [[:], ["query": "weather"]])
+    #expect(try app.send("GET", "/v1/responses/resp_ID?stream=true").text == stream)
+  }
+
+  @Test(arguments: [
+    (
+      #"{"type":"tool_search_output","call_id":"c","execution":"client","tools":[TOOL]}"#,
+      "tool_search weather", true
+    ),
+    (#"{"type":"tool_search_output","call_id":"c","tools":[]}"#, "tool_search", true),
+    // What another server has searched itself.
+    (
+      #"{"type":"tool_search_output","call_id":null,"execution":"server","tools":[TOOL]}"#,
+      "tool_search weather", false
+    ),
+    (#"{"type":"additional_tools","role":"developer","tools":[TOOL]}"#, "tool_search weather", false),
+    (
+      #"{"type":"tool_search_output","call_id":"c","tools":[{"type":"namespace","name":"maps","tools":[TOOL]}]}"#,
+      "tool_search maps__weather", true
+    ),
+  ]) func `tools that were found reach the model`(item: String, names: String, isAnswer: Bool) throws {
+    let call = #"{"type":"tool_search_call","call_id":"c","execution":"client","arguments":{"query":"w"}}"#
+    let input =
+      #"{"role":"user","content":"go"},\#(isAnswer ? call + "," : "")"#
+      + item.replacing("TOOL", with: deferred)
+    let service = FakeService("xyz")
+    let answer = try makeApp(service).send(
+      "POST", "/v1/responses", body: #"{"model":"m","input":[\#(input)],"tools":[\#(search)]}"#)
+    #expect(answer.status == 200, "\(answer.text)")
+    #expect(shown(service) == names)
+    #expect(answer.headers["x-mlxserve-ignored"] == nil)
+    #expect(prompt(service).contains("tool\n") == isAnswer)
+  }
+
+  @Test func `a tool that was found stays found in the next response`() throws {
+    let service = FakeService { _, index in Script(text: index == 0 ? "xyz" : "yz") }
+    let app = makeApp(service) { settings in
+      let ids = Monitor(0)
+      settings.makeID = {
+        ids.withLock {
+          $0 += 1
+          return "\($0)"
+        }
+      }
+    }
+    let found = #"{"type":"additional_tools","role":"developer","tools":[\#(deferred)]}"#
+    let first = try app.send(
+      "POST", "/v1/responses",
+      body: #"{"model":"m","input":[{"role":"user","content":"go"},\#(found)],"tools":[\#(search)]}"#)
+    let id = first.json["id"]?.stringValue ?? ""
+    let members =
+      #""previous_response_id":"\#(id)","tools":[\#(search)],"tool_choice":{"type":"function","name":"weather"}"#
+    let next = try app.send("POST", "/v1/responses", body: #"{"model":"m","input":"on",\#(members)}"#)
+    #expect(next.status == 200, "\(next.text)")
+    let prompt = String(
+      decoding: service.requests[1].promptTokens.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
+    #expect(prompt.contains("<tools>tool_search weather </tools>"))
+  }
+
+  @Test(arguments: [
+    ("", "weather", "tools[0].defer_loading"),
+    (#",{"type":"tool_search"}"#, "weather", "tools[1].type=tool_search, tools[0].defer_loading"),
+    (#",SEARCH],"tool_choice":{"type":"function","name":"weather"},"include":["#, "tool_search weather", nil),
+  ]) func `a deferred tool that nothing else would show is shown`(
+    more: String, names: String, ignored: String?
+  ) throws {
+    let service = FakeService("xyz")
+    let answer = try responses(service, #""tools":[\#(deferred)\#(more.replacing("SEARCH", with: search))]"#)
+    #expect(answer.status == 200, "\(answer.text)")
+    #expect(shown(service) == names)
+    #expect(answer.headers["x-mlxserve-ignored"] == ignored)
+  }
+
+  @Test(arguments: [
+    (
+      #""tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}"#,
+      "unsupported_value tool_choice.type"
+    ),
+    (
+      #""tools":[{"type":"mcp","server_label":"s"}],"tool_choice":{"type":"mcp","server_label":"s"}"#,
+      "unsupported_value tool_choice.type"
+    ),
+    (
+      #""tools":[{"type":"web_search","name":"find"}],"tool_choice":{"type":"function","name":"find"}"#,
+      "unsupported_value tool_choice.name"
+    ),
+    (#""tools":[{"type":"web_search_2025"}],"tool_choice":"required""#, "invalid_value tool_choice"),
+  ]) func `a tool that was left out is told as that when it is chosen`(members: String, refusal: String)
+    throws
+  {
+    let answer = try responses(FakeService("xyz"), members)
+    #expect(answer.refusal == "400 " + refusal, "\(answer.text)")
+    #expect(answer.text.contains("run by its provider, and was left out"))
+    #expect(answer.text.contains("tools[0].type"))
+  }
+
+  @Test func `what was left out can be among the tools that are allowed`() throws {
+    let service = FakeService("xyz")
+    let tools = #"{"type":"web_search"},{"type":"function","name":"a"},{"type":"function","name":"b"}"#
+    let allowed =
+      #"{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"},{"type":"function","name":"b"}]}"#
+    let answer = try responses(service, #""tools":[\#(tools)],"tool_choice":\#(allowed)"#)
+    #expect(answer.status == 200 && shown(service) == "b", "\(answer.text)")
+    let other = allowed.replacing("web_search", with: "shell")
+    #expect(
+      try responses(FakeService("xyz"), #""tools":[\#(tools)],"tool_choice":\#(other)"#).refusal
+        == "400 unsupported_value tool_choice.tools[0].type")
+  }
+
+  // MARK: Anthropic's
+
+  private func messages(_ service: FakeService, _ members: String, after history: String = "") throws
+    -> Answer
+  {
+    try makeApp(service).send(
+      "POST", "/v1/messages",
+      body:
+        #"{"model":"m","max_tokens":90,"messages":[{"role":"user","content":"go"}\#(history)],\#(members)}"#)
+  }
+
+  @Test(arguments: [
+    (#"{"type":"bash_20250124","name":"bash"}"#, "bash"),
+    (#"{"type":"text_editor_20241022","name":"str_replace_editor"}"#, "str_replace_editor"),
+    (
+      #"{"type":"text_editor_20250728","name":"str_replace_based_edit_tool","max_characters":9}"#,
+      "str_replace_based_edit_tool"
+    ),
+    (#"{"type":"memory_20250818","name":"memory"}"#, "memory"),
+    (
+      #"{"type":"computer_20250124","name":"computer","display_width_px":800,"display_height_px":600}"#,
+      "computer"
+    ),
+    (
+      #"{"type":"computer_toolset_20260801","configs":{"key":{"enabled":false},"zoom":{"enabled":false}}}"#,
+      "hold_key type cursor_position mouse_move left_mouse_down left_mouse_up left_click left_click_drag right_click middle_click double_click triple_click scroll wait screenshot"
+    ),
+  ]) func `tools that a client runs are functions`(tool: String, names: String) throws {
+    let service = FakeService("xyz")
+    let answer = try messages(service, #""tools":[\#(tool)]"#)
+    #expect(answer.status == 200 && answer.headers["x-mlxserve-ignored"] == nil, "\(answer.text)")
+    #expect(shown(service) == names)
+  }
+
+  @Test func `a call of the shell is a block like others`() throws {
+    let service = service("bash", #"{"command": "ls"}"#)
+    let answer = try messages(
+      service,
+      #""tools":[{"type":"bash_20250124","name":"bash","strict":true}],"tool_choice":{"type":"tool","name":"bash"}"#
+    )
+    let block = try #require(answer.json["content"]?[0])
+    #expect(block["type"] == "tool_use" && block["name"] == "bash", "\(answer.text)")
+    #expect(block["input"] == ["command": "ls"])
+  }
+
+  @Test func `a reference in a result shows a deferred tool`() throws {
+    let tools =
+      #""tools":[{"name":"find","input_schema":{"type":"object"}},{"name":"weather","defer_loading":true,"input_schema":{"type":"object"}}]"#
+    let first = FakeService("xyz")
+    #expect(try messages(first, tools).status == 200)
+    #expect(shown(first) == "find")
+    let history =
+      #",{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"find","input":{}}]},"#
+      + #"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"1"}]},"#
+      + #"{"type":"text","text":"on"}]}"#
+    let unfound = FakeService("xyz")
+    #expect(try messages(unfound, tools, after: history).status == 200)
+    #expect(shown(unfound) == "find")
+    let found = FakeService("xyz")
+    let reference = history.replacing(
+      #"{"type":"text","text":"1"}"#, with: #"{"type":"tool_reference","tool_name":"weather"}"#)
+    let loaded = try messages(found, tools, after: reference)
+    #expect(loaded.status == 200, "\(loaded.text)")
+    #expect(shown(found) == "find weather")
+    // A provider's search cannot find it here.
+    let hosted = FakeService("xyz")
+    let answer = try messages(
+      hosted,
+      tools.dropLast() + #",{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"}]"#)
+    #expect(
+      answer.headers["x-mlxserve-ignored"]
+        == "tools[2].type=tool_search_tool_bm25_20251119, tools[1].defer_loading")
+    #expect(shown(hosted) == "find weather")
+  }
+
+  @Test func `a provider's tool that was left out cannot be chosen by its name`() throws {
+    let answer = try messages(
+      FakeService("xyz"),
+      #""tools":[{"type":"web_search_20250305","name":"web_search"}],"tool_choice":{"type":"tool","name":"web_search"}"#
+    )
+    #expect(answer.status == 400)
+    #expect(
+      answer.json["error"]?["message"]
+        == "Unsupported value for 'tool_choice.name': tools[0].type 'web_search_20250305' is run by its provider, and was left out; choose a tool that the client runs."
+    )
+  }
+
+  @Test(arguments: [
+    (
+      "/v1/responses", #""input":"go","context_management":[{"type":"compaction","compact_threshold":9}]"#,
+      "context_management[0].type=compaction"
+    ),
+    (
+      "/v1/messages",
+      #""max_tokens":9,"messages":[{"role":"user","content":"go"}],"context_management":{"edits":[{"type":"compact_20260112"},{"type":"clear_thinking_20251015"}]}"#,
+      "context_management.edits[0].type=compact_20260112, context_management.edits[1].type=clear_thinking_20251015"
+    ),
+    (
+      "/v1/messages/count_tokens",
+      #""messages":[{"role":"user","content":"go"}],"context_management":{"edits":[{"type":"compact_20260112"}]},"compaction":{"type":"summarize"}"#,
+      "context_management.edits[0].type=compact_20260112"
+    ),
+  ]) func `what would manage the context is left out by name`(path: String, members: String, ignored: String)
+    throws
+  {
+    let app = makeApp(FakeService("xyz")) { $0.strictParameters = true }
+    let answer = try app.send("POST", path, body: #"{"model":"m",\#(members)}"#)
+    #expect(answer.status == 200, "\(answer.text)")
+    #expect(answer.headers["x-mlxserve-ignored"] == ignored)
+  }
+
+  @Test func `a summary stands for what was before it`() throws {
+    let service = FakeService("xyz")
+    let history =
+      #",{"role":"assistant","content":[{"type":"text","text":"long ago"},{"type":"compaction","content":"They met."},"#
+      + #"{"type":"text","text":"And now?"}]},{"role":"user","content":"on"}"#
+    #expect(try messages(service, #""system":"Be brief.""#, after: history).status == 200)
+    let texts = prompt(service).split(separator: "\u{1}\n").map { $0.drop { $0 == "\0" } }
+    #expect(
+      texts.dropLast() == [
+        "system\nBe brief.", "user\nSummary of the conversation so far:\n\nThey met.", "assistant\nAnd now?",
+        "user\non",
+      ])
+    let alone = FakeService("xyz")
+    let only =
+      #",{"role":"assistant","content":[{"type":"compaction","content":null}]},{"role":"user","content":"on"}"#
+    #expect(try messages(alone, #""stream":false"#, after: only).status == 200)
+    #expect(prompt(alone).contains("go") && !prompt(alone).contains("Summary"))
   }
 
   @Test func `two hundred tools are taken`() throws {

@@ -24,6 +24,7 @@ extension ToolSelection {
       }
     }
     allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
+    loadAll()
     try choose(
       ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(chat: &choice) })
   }
@@ -45,18 +46,16 @@ extension ToolChoiceWords {
       var names: [Name] = []
       for (index, value) in (try allowed.array("tools", maxCount: 1_000) ?? []).enumerated() {
         var reference = try Fields(value, path: "\(allowed.name(of: "tools"))[\(index)]")
-        let kind = try reference.word("type", of: ["function", "custom", "file_search"]) ?? "function"
-        guard kind != "file_search" else {
-          names.append(try FileSearchTool.choice(reference.path))
-          continue
+        switch try reference.string("type") ?? "function" {
+        case "file_search": names.append(try FileSearchTool.choice(reference.path))
+        case let kind where kind == "function" || kind == "custom":
+          var function = try reference.requiredFields(kind)
+          names.append(try Name(&function))
+        case let type: names.append(Name(type: type, of: reference))
         }
-        var function = try reference.requiredFields(kind)
-        names.append(try Name(&function))
       }
       self = .allowed(names, isRequired: mode == "required", field: allowed.name(of: "tools"))
-    case let other:
-      throw .unsupportedValue(
-        choice.name(of: "type"), "'\(APIError.shortened(other))' cannot be chosen here")
+    case let type: self = .named(Name(type: type, of: choice))
     }
   }
 }

@@ -94,6 +94,7 @@ struct MessagesConversation {
       case "image": parts.append(try image(&block))
       case "document": parts.append(try document(&block))
       case "search_result": parts.append(try searchResult(&block))
+      case "compaction": if try readCompaction(&block) { parts = [] }
       case "tool_result":
         if !parts.isEmpty { transcript.append(["role": "user", "content": .array(parts)]) }
         parts = []
@@ -128,6 +129,8 @@ struct MessagesConversation {
       case "image": parts.append(try image(&block))
       case "document": parts.append(try document(&block))
       case "search_result": parts.append(try searchResult(&block))
+      case "tool_reference":
+        parts.append(["type": "text", "text": .string(try block.requiredString("tool_name"))])
       case let type: throw misplaced(type, in: "a tool result", path: block.path)
       }
     }
@@ -208,6 +211,19 @@ struct MessagesConversation {
       of: MediaPart(content: .image(url: url, detail: .auto), path: block.path, field: field))
   }
 
+  // MARK: Compactions
+
+  /// A summary stands for everything before it, but for system messages; without a text it stands for nothing.
+  ///
+  /// - Returns: whether there is one.
+  private mutating func readCompaction(_ block: inout Fields) throws(APIError) -> Bool {
+    guard let summary = try block.string("content") else { return false }
+    transcript.forget()
+    let text = "Summary of the conversation so far:\n\n" + summary
+    transcript.append(["role": "user", "content": .string(text)])
+    return true
+  }
+
   // MARK: Assistant
 
   private mutating func readAssistant(_ content: JSONValue, path: String) throws(APIError) {
@@ -215,10 +231,13 @@ struct MessagesConversation {
     var text = ""
     var reasoning = ""
     var calls: [JSONValue] = []
+    var isCompacted = false
     for (index, value) in try blocks(content, path: "\(path).content").enumerated() {
       var block = try Fields(value, path: "\(path).content[\(index)]")
       switch try block.requiredString("type") {
       case "text": text += try block.requiredString("text")
+      case "compaction":
+        if try readCompaction(&block) { (text, reasoning, calls, isCompacted) = ("", "", [], true) }
       case "thinking":
         let words = try block.requiredString("thinking")
         if ReasoningSignature.isOwn(try block.string("signature") ?? "", of: words) { reasoning += words }
@@ -231,6 +250,8 @@ struct MessagesConversation {
       case let type: throw misplaced(type, in: "an assistant message", path: block.path)
       }
     }
+    // After a summary nothing need be said.
+    if isCompacted, text.utf8.isEmpty, calls.isEmpty { return }
     var message = JSONObject([("role", "assistant")])
     if !text.utf8.isEmpty || calls.isEmpty { message["content"] = .string(text) }
     if !reasoning.utf8.isEmpty { message["reasoning_content"] = .string(reasoning) }

@@ -40,13 +40,15 @@ extension MessagesRequest {
     chat.topLogprobs = try ChatRequest.topLogprobs(&fields, limits: limits)
     var thinking = ThinkingOptions()
     showsThinking = try Self.readThinking(&fields, maxTokens: chat.options.maxTokens, into: &thinking)
+    let unused = try ContextManagement.entries(&fields)
     chat.set(try Self.tools(&fields, limits: limits))
+    chat.dropped += unused
     var output = try fields.fields("output_config")
     try thinking.settle(level: output?.word("effort", of: ThinkingOptions.efforts))
     chat.set(thinking)
     let format = try Self.format(&output, limits: limits)
     chat.format = try ResponseFormat.read(&fields, own: format, limits: limits)
-    try Self.acceptHints(&fields)
+    try Self.acceptHints(&fields, onlyCounts: onlyCounts)
     ignored = try ForeignFields.unknown(in: fields)
   }
 
@@ -86,13 +88,17 @@ extension MessagesRequest {
   }
 
   /// Fields that only hint; their types are checked.
-  private static func acceptHints(_ fields: inout Fields) throws(APIError) {
+  private static func acceptHints(_ fields: inout Fields, onlyCounts: Bool) throws(APIError) {
     if var metadata = try fields.fields("metadata") { _ = try metadata.string("user_id") }
     _ = try fields.object("cache_control")
     _ = try fields.word("service_tier", of: ["auto", "standard_only"])
     _ = try fields.word("speed", of: ["standard", "fast"])
     _ = try fields.string("inference_geo")
     try refuseThread(&fields)
+    if !onlyCounts {
+      try fields.refuse("compaction", because: "this server writes no summaries; ask for one in a message")
+    }
+    _ = fields.value("compaction")
     try fields.refuse("container", because: "this server runs no containers")
     try fields.refuse("mcp_servers", because: "this server calls no tools itself")
     try fields.refuse("stop", because: "here it is 'stop_sequences'")
@@ -116,17 +122,24 @@ extension MessagesRequest {
 
   private static func tools(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ToolSelection {
     var selection = ToolSelection()
+    var hasHostedSearch = false
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       let type = try tool.string("type") ?? "custom"
-      guard type == "custom" else {
+      if type == "custom" {
+        let function = try Tool(&tool, schema: "input_schema", limits: limits)
+        _ = try tool.required("input_schema")
+        try selection.add(function)
+      } else if let functions = try MessagesClientTools.read(&tool, type: type, limits: limits) {
+        for function in functions { try selection.add(function) }
+      } else {
+        hasHostedSearch = hasHostedSearch || type.utf8.starts(with: "tool_search_tool".utf8)
         try selection.drop(tool, type: type, limits: limits)
-        continue
       }
-      let function = try Tool(&tool, schema: "input_schema", limits: limits)
-      _ = try tool.required("input_schema")
-      try selection.add(function)
     }
+    for name in references(in: fields.value("messages") ?? nil) { selection.load(name) }
+    // Some tool of the client has to find the others.
+    if hasHostedSearch || selection.tools.allSatisfy(\.isDeferred) { selection.loadAll() }
     var choice = ToolChoiceWords.auto
     if var fields = try fields.fields("tool_choice") {
       choice = try ToolChoiceWords(messages: &fields)
@@ -135,6 +148,18 @@ extension MessagesRequest {
     try selection.choose(choice)
     return selection
   }
+}
+
+extension MessagesRequest {
+  /// The names of all `tool_reference` blocks in results: what a search has found is loaded.
+  private static func references(in messages: JSONValue) -> [String] {
+    (messages.arrayValue ?? []).flatMap { blocks(in: $0) }.flatMap { block -> [String] in
+      let found = (block["content"]?["tool_references"]?.arrayValue ?? []) + blocks(in: block)
+      return found.filter { $0["type"] == "tool_reference" }.compactMap { $0["tool_name"]?.stringValue }
+    }
+  }
+
+  private static func blocks(in value: JSONValue) -> [JSONValue] { value["content"]?.arrayValue ?? [] }
 }
 
 extension ToolChoiceWords {

@@ -47,7 +47,7 @@ package enum MessageBlock: Sendable, Equatable {
       ]
     case .toolUse(let id, let name, let arguments):
       [
-        "type": "tool_use", "id": .string(id), "name": .string(name), "input": Self.input(arguments),
+        "type": "tool_use", "id": .string(id), "name": .string(name), "input": Tool.object(of: arguments),
         "caller": ["type": "direct"],
       ]
     }
@@ -60,13 +60,6 @@ package enum MessageBlock: Sendable, Equatable {
     case .thinking: ["type": "thinking", "thinking": "", "signature": ""]
     case .toolUse(let id, let name, _): MessageBlock.toolUse(id: id, name: name, arguments: "").json
     }
-  }
-
-  /// Text that is no object (the answer was cut) is kept under the key that Anthropic's guide names.
-  private static func input(_ arguments: String) -> JSONValue {
-    guard !arguments.utf8.isEmpty else { return [:] }
-    if let value = try? JSONValue(parsing: arguments), value.objectValue != nil { return value }
-    return ["INVALID_JSON": .string(arguments)]
   }
 }
 

@@ -2,7 +2,7 @@
 
 import JSON
 
-/// A kind of item: `local_shell_call`, `shell_call`, `apply_patch_call` or what one of them gave.
+/// A kind of item: `local_shell_call`, `shell_call`, `apply_patch_call`, `tool_search_call` or what one of them gave.
 struct ClientToolItem: Sendable {
   /// What the model is told that the tool is called; nil for a result.
   private let name: String?
@@ -12,14 +12,23 @@ struct ClientToolItem: Sendable {
   var isCall: Bool { name != nil }
 
   /// By the type of the item.
-  static let all: [String: ClientToolItem] = [
+  private static let all: [String: ClientToolItem] = [
     "local_shell_call": ClientToolItem(name: "local_shell", member: "action"),
     "local_shell_call_output": ClientToolItem(name: nil, member: "output"),
     "shell_call": ClientToolItem(name: "shell", member: "action"),
     "shell_call_output": ClientToolItem(name: nil, member: "output"),
     "apply_patch_call": ClientToolItem(name: "apply_patch", member: "operation"),
     "apply_patch_call_output": ClientToolItem(name: nil, member: "output"),
+    "tool_search_call": ClientToolItem(name: Tool.searchName, member: "arguments"),
+    "tool_search_output": ClientToolItem(name: nil, member: "tools"),
   ]
+
+  /// The form of an item; nil for other items, and for a search that another server has made itself.
+  static func form(of item: JSONValue) -> ClientToolItem? {
+    guard let type = item["type"]?.stringValue else { return nil }
+    if type.utf8.starts(with: Tool.searchName.utf8), item["call_id"]?.stringValue == nil { return nil }
+    return all[type]
+  }
 
   /// - Throws: 400 for an item without what such an item says.
   func check(_ item: inout Fields) throws(APIError) {
@@ -47,6 +56,7 @@ struct ClientToolItem: Sendable {
     let output: JSONValue =
       switch item[member] {
       case .string(let text)?: .string(text)
+      case .array(let tools)? where member == "tools": .string(ResponsesTools.names(of: tools))
       case let value?: .string(value.text)
       case nil: item["status"] ?? ""
       }

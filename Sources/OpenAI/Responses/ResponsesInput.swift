@@ -56,8 +56,7 @@ package struct ResponsesItemReader {
   /// Work of another server's own tools: nothing that this model could be shown, and harmless to leave out.
   static let unusedTypes: Set = [
     "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools",
-    "mcp_call", "tool_search_call", "tool_search_output", "additional_tools", "configuration_update",
-    "program", "program_output", "compaction_trigger",
+    "mcp_call", "tool_search_call", "configuration_update", "program", "program_output", "compaction_trigger",
   ]
   /// Calls of tools that this server does not have; leaving them out would falsify the conversation.
   private static let refusedTypes: Set = [
@@ -87,8 +86,13 @@ package struct ResponsesItemReader {
         try readItem(inner, path: path, into: &input, isInner: true)
       }
       return
-    case let type where ClientToolItem.all[type] != nil:
-      try ClientToolItem.all[type]?.check(&item)
+    case "tool_search_output", "additional_tools":
+      // The tools themselves are read with those of the request.
+      guard try item.array("tools", maxCount: limits.tools) != nil else { throw .missing("\(path).tools") }
+      try ClientToolItem.form(of: value)?.check(&item)
+      result = identified(item.object, prefix: "item_")
+    case _ where ClientToolItem.form(of: value) != nil:
+      try ClientToolItem.form(of: value)?.check(&item)
       result = identified(item.object, prefix: "item_")
     case let type where Self.unusedTypes.contains(type):
       input.unused.append("\(path).type=\(type)")

@@ -89,14 +89,13 @@ struct ResponsesMessages {
     case "custom_tool_call":
       try addCall(item, arguments: Tool.arguments(of: item["input"]?.stringValue ?? ""), path: path)
     case "function_call_output", "custom_tool_call_output": try addOutput(item, path: path)
-    case let type?:
-      guard let form = ClientToolItem.all[type] else { break }
+    default:
+      guard let form = ClientToolItem.form(of: item) else { break }
       if form.isCall {
         try addCall(form.call(item), arguments: form.arguments(item), path: path)
       } else {
         try addOutput(form.output(item), path: path)
       }
-    default: break
     }
   }
 

@@ -32,13 +32,14 @@ package struct ResponsesRequest: Sendable {
   package var wantsSummary: Bool
   /// Fields that nobody knows.
   package var unknown: [String]
-  /// Tools that were left out.
-  package var dropped: [String]
+  /// What has no effect here, by its places in the body.
+  package var unused: [String]
   /// Most searches of the response.
   package var maxToolCalls: Int?
 
   /// What it becomes, but for the messages.
   private var chat: ChatRequest
+  private var tools: ResponsesTools
   private var echo: JSONObject
 }
 
@@ -70,11 +71,11 @@ extension ResponsesRequest {
     previousResponseID = try fields.string("previous_response_id")
     conversationID = try Self.conversation(&fields)
     try Self.refuseUnsupported(&fields)
-    let tools = try ResponsesTools(&fields, limits: limits)
+    tools = try ResponsesTools(&fields, limits: limits)
     let text = try ResponsesText(&fields, limits: limits)
     chat = ChatRequest()
     chat.messagesField = "input"
-    chat.set(tools.selection)
+    chat.allowsParallelCalls = tools.selection.allowsParallelCalls
     chat.fileSearch = tools.fileSearch
     chat.format = try ResponseFormat.read(&fields, own: text.format, limits: limits)
     chat.options = try GenerationOptions(
@@ -89,7 +90,7 @@ extension ResponsesRequest {
     echo = JSONObject()
     wantsSummary = false
     unknown = []
-    dropped = tools.selection.dropped
+    unused = try ContextManagement.entries(&fields)
     maxToolCalls = nil
     if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
     try readReasoning(&fields)
@@ -129,7 +130,6 @@ extension ResponsesRequest {
     try fields.refuse("prompt", because: "this server holds no prompt templates")
     try fields.refuse("moderation", because: "this server does not moderate")
     try fields.refuse("access_programs", because: "this server has none")
-    try fields.refuse("context_management", because: "use 'truncation' or POST /v1/responses/compact")
     for (name, place) in Self.moved where fields.value(name) != nil {
       throw .unsupportedParameter(name, "in the Responses API it is '\(place)'")
     }
@@ -230,6 +230,10 @@ extension ResponsesRequest {
     try messages.add(input.items, paths: input.paths)
     var chat = chat
     chat.set(try messages.finish())
+    var tools = tools
+    try tools.load(context, paths: [], limits: limits)
+    try tools.load(input.items, paths: input.paths, limits: limits)
+    chat.set(try tools.chosen())
     return chat
   }
 

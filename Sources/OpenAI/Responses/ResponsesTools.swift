@@ -2,40 +2,118 @@
 
 import JSON
 
-/// `tools`, `parallel_tool_calls` and `tool_choice`.
-struct ResponsesTools {
+/// `tools`, `parallel_tool_calls` and `tool_choice`, with the tools that the conversation has loaded.
+struct ResponsesTools: Sendable {
+  /// Everything but the choice.
   private(set) var selection = ToolSelection()
   /// The stores that may be searched.
   private(set) var fileSearch: FileSearchTool?
   /// As the response repeats them.
   private(set) var echoed: [JSONValue] = []
+  private let choice: ToolChoiceWords
+  /// Whether the client finds deferred tools.
+  private var hasSearch = false
 
   init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    choice = try ToolChoiceWords.read(&fields) { (choice) throws(APIError) in
+      try ToolChoiceWords(responses: &choice)
+    }
+    selection.allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
     for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       switch try tool.requiredString("type") {
-      case "function": try add(&tool, limits: limits)
-      case "custom":
-        try selection.add(Tool(custom: &tool, limits: limits))
-        echoed.append(Self.withoutNulls(tool))
-      case "namespace": try addNamespace(&tool, limits: limits)
       case "file_search":
         try FileSearchTool.read(&tool, into: &fileSearch, &selection, limits: limits)
         echoed += [fileSearch?.echo].compactMap(\.self)
-      case let type: try selection.drop(tool, type: type, limits: limits)
+      case "tool_search" where try tool.word("execution", of: ["server", "client"]) == "client":
+        try selection.add(Tool(search: &tool, limits: limits))
+        hasSearch = true
+        echoed.append(Self.withoutNulls(tool))
+      case let type:
+        if let echo = try read(&tool, type: type, isLoaded: false, limits: limits) { echoed.append(echo) }
       }
     }
-    selection.allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
-    try selection.choose(
-      ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(responses: &choice) })
   }
+
+  /// Takes in the tools that items of the conversation bring: those that a search has found, and `additional_tools`.
+  mutating func load(_ items: [JSONValue], paths: [String], limits: RequestLimits) throws(APIError) {
+    for (index, item) in items.enumerated() where Self.bringsTools(item) {
+      let path = index < paths.count ? paths[index] : "input"
+      for (number, value) in (item["tools"]?.arrayValue ?? []).enumerated() {
+        var tool = try Fields(value, path: "\(path).tools[\(number)]")
+        let type = try tool.requiredString("type")
+        _ = try read(&tool, type: type, isLoaded: true, limits: limits)
+      }
+    }
+  }
+
+  private static func bringsTools(_ item: JSONValue) -> Bool {
+    item["type"] == "tool_search_output" || item["type"] == "additional_tools"
+  }
+
+  /// What the model is told of, and what it may call.
+  func chosen() throws(APIError) -> ToolSelection {
+    var chosen = selection
+    if !hasSearch { chosen.loadAll() }
+    try chosen.choose(choice)
+    return chosen
+  }
+
+  /// The names by which the model knows the tools that a search has found, line by line.
+  static func names(of tools: [JSONValue]) -> String {
+    let names = tools.flatMap { tool -> [String] in
+      let own = tool["name"]?.stringValue ?? ""
+      guard tool["type"] == "namespace" else { return [own] }
+      return (tool["tools"]?.arrayValue ?? []).map { ToolName.joined(own, $0["name"]?.stringValue ?? "") }
+    }
+    return names.isEmpty
+      ? "No tool was found." : "Tools that can be called now:\n" + names.joined(separator: "\n")
+  }
+
+  // MARK: Reading
 
   private static func withoutNulls(_ tool: Fields) -> JSONValue {
     .object(JSONObject(tool.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
   }
 
+  /// Reads a function, a custom tool, or a namespace of both.
+  ///
+  /// - Parameter isLoaded: whether an item of the conversation brings it.
+  /// - Returns: what the response repeats; nil for a tool that is left out.
+  private mutating func read(
+    _ tool: inout Fields, type: String, isLoaded: Bool, limits: RequestLimits
+  ) throws(APIError) -> JSONValue? {
+    switch type {
+    case "function":
+      guard tool.object["function"] == nil else {
+        throw .invalidValue(
+          tool.name(of: "function"), "in Responses a function's members stand beside 'type'")
+      }
+      try take(Tool(&tool, limits: limits), isLoaded, limits)
+      var echo = JSONObject([("type", "function")])
+      for name in ["name", "description", "parameters", "strict"] { echo[name] = tool.value(name) ?? .null }
+      if let isDeferred = tool.value("defer_loading") { echo["defer_loading"] = isDeferred }
+      return .object(echo)
+    case "custom":
+      try take(Tool(custom: &tool, limits: limits), isLoaded, limits)
+      return Self.withoutNulls(tool)
+    case "namespace":
+      try readNamespace(&tool, isLoaded: isLoaded, limits: limits)
+      return Self.withoutNulls(tool)
+    default:
+      try selection.drop(tool, type: type, limits: limits)
+      return nil
+    }
+  }
+
+  private mutating func take(_ tool: Tool, _ isLoaded: Bool, _ limits: RequestLimits) throws(APIError) {
+    if isLoaded { try selection.load(tool, limits: limits) } else { try selection.add(tool) }
+  }
+
   /// Functions and custom tools of one group; a client finds its calls by both names.
-  private mutating func addNamespace(_ group: inout Fields, limits: RequestLimits) throws(APIError) {
+  private mutating func readNamespace(
+    _ group: inout Fields, isLoaded: Bool, limits: RequestLimits
+  ) throws(APIError) {
     let name = try group.requiredString("name")
     _ = try group.string("description")
     let tools = try group.array("tools", maxCount: limits.tools) ?? []
@@ -45,22 +123,11 @@ struct ResponsesTools {
     for (index, value) in tools.enumerated() {
       var tool = try Fields(value, path: "\(group.name(of: "tools"))[\(index)]")
       switch try tool.requiredString("type") {
-      case "function": try selection.add(Tool(&tool, limits: limits).inNamespace(name))
-      case "custom": try selection.add(Tool(custom: &tool, limits: limits).inNamespace(name))
+      case "function": try take(Tool(&tool, limits: limits).inNamespace(name), isLoaded, limits)
+      case "custom": try take(Tool(custom: &tool, limits: limits).inNamespace(name), isLoaded, limits)
       case let type: try selection.drop(tool, type: type, limits: limits)
       }
     }
-    echoed.append(Self.withoutNulls(group))
-  }
-
-  private mutating func add(_ tool: inout Fields, limits: RequestLimits) throws(APIError) {
-    guard tool.object["function"] == nil else {
-      throw .invalidValue(tool.name(of: "function"), "in Responses a function's members stand beside 'type'")
-    }
-    try selection.add(Tool(&tool, limits: limits))
-    var echo = JSONObject([("type", "function")])
-    for name in ["name", "description", "parameters", "strict"] { echo[name] = tool.value(name) ?? .null }
-    echoed.append(.object(echo))
   }
 }
 
@@ -79,15 +146,11 @@ extension ToolChoiceWords {
           names.append(try FileSearchTool.choice(tool.path))
           continue
         }
-        guard type == "function" || type == "custom" else {
-          throw .unsupportedValue(tool.name(of: "type"), "only functions can be chosen here")
-        }
-        names.append(try Name(&tool))
+        names.append(
+          type == "function" || type == "custom" ? try Name(&tool) : Name(type: type, of: tool))
       }
       self = .allowed(names, isRequired: mode == "required", field: choice.name(of: "tools"))
-    case let other:
-      throw .unsupportedValue(
-        choice.name(of: "type"), "'\(APIError.shortened(other))' cannot be chosen here")
+    case let type: self = .named(Name(type: type, of: choice))
     }
   }
 }

@@ -9,6 +9,8 @@ package struct Tool: Sendable, Equatable {
     case function
     /// Free text, which the model writes as the argument `input`.
     case custom
+    /// A search for further tools, which the client makes.
+    case search
   }
 
   /// What describes the text of a custom tool.
@@ -33,10 +35,12 @@ package struct Tool: Sendable, Equatable {
   package var json: JSONValue
   /// Whether the arguments of every call must be what the schema allows.
   package var isStrict: Bool
+  /// Whether the model is not told of it before a search has found it.
+  fileprivate(set) var isDeferred: Bool
   /// The field that holds the schema of the arguments, for errors.
   package var parametersField: String
-  /// The field that holds the name, for errors.
-  fileprivate var nameField: String
+  /// Where a request has it, for errors.
+  fileprivate let path: String
 
   /// The schema of the arguments; nil for a function without arguments.
   package var parameters: JSONValue? { json["function"]?["parameters"] }
@@ -45,12 +49,12 @@ package struct Tool: Sendable, Equatable {
   ///
   /// - Parameter schema: the wire's name of the schema.
   init(_ function: inout Fields, schema: String = "parameters", limits: RequestLimits) throws(APIError) {
-    nameField = function.name(of: "name")
+    path = function.path
     parametersField = function.name(of: schema)
     name = try function.requiredString("name")
     clientName = name
     guard Self.isValidName(name) else {
-      throw .invalidValue(nameField, "it must match ^[a-zA-Z0-9_-]{1,\(ToolName.maxBytes)}$")
+      throw .invalidValue("\(path).name", "it must match ^[a-zA-Z0-9_-]{1,\(ToolName.maxBytes)}$")
     }
     var json = JSONObject([("name", .string(name))])
     if let description = try function.string("description") { json["description"] = .string(description) }
@@ -59,6 +63,7 @@ package struct Tool: Sendable, Equatable {
       json["parameters"] = .object(parameters)
     }
     isStrict = try function.bool("strict") ?? false
+    isDeferred = try function.bool("defer_loading") ?? false
     self.json = ["type": "function", "function": .object(json)]
   }
 
@@ -97,12 +102,32 @@ package struct Tool: Sendable, Equatable {
     var function = try Fields(
       [
         "name": .string(title), "description": .string(description), "parameters": schema,
-        "strict": .bool(grammar != nil),
+        "strict": .bool(grammar != nil), "defer_loading": tool.value("defer_loading") ?? nil,
       ], path: tool.path)
     try self.init(&function, limits: limits)
     kind = .custom
     inputGrammar = grammar
     parametersField = field
+  }
+
+  /// The name of a search for further tools.
+  static let searchName = "tool_search"
+
+  /// Reads a search for further tools that the client makes: `description` and `parameters`, which may be missing.
+  init(search tool: inout Fields, limits: RequestLimits) throws(APIError) {
+    var function = try Fields(
+      [
+        "name": .string(Self.searchName),
+        "description": tool.value("description")
+          ?? "Finds further tools by what they do. The tools that it finds can be called afterwards.",
+        "parameters": tool.value("parameters")
+          ?? [
+            "type": "object", "properties": ["query": ["type": "string"]], "required": ["query"],
+            "additionalProperties": false,
+          ],
+      ], path: tool.path)
+    try self.init(&function, limits: limits)
+    kind = .search
   }
 
   /// The same tool within a namespace: the model knows it by both names.
@@ -126,10 +151,20 @@ package struct Tool: Sendable, Equatable {
     return text
   }
 
+  /// The arguments of a call as an object. Text that is none (the answer was cut) is kept under the key that Anthropic's
+  /// guide names.
+  static func object(of arguments: String) -> JSONValue {
+    guard !arguments.utf8.isEmpty else { return [:] }
+    if let value = try? JSONValue(parsing: arguments), value.objectValue != nil { return value }
+    return ["INVALID_JSON": .string(arguments)]
+  }
+
   /// The arguments of a call of a custom tool.
   static func arguments(of input: String) -> String {
     JSONValue.object(JSONObject([(inputName, .string(input))])).text
   }
+
+  fileprivate func isNamed(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
 
   /// ASCII letters, digits, `_` and `-`.
   private static func isValidName(_ name: String) -> Bool {
@@ -176,11 +211,20 @@ enum ToolChoiceWords {
   struct Name {
     let text: String
     let field: String
+    /// Whether it is no name, but a type of tools that a provider runs.
+    private(set) var isType = false
 
     /// Reads the member `name`.
     init(_ fields: inout Fields) throws(APIError) {
       text = try fields.requiredString("name")
       field = fields.name(of: "name")
+    }
+
+    /// What has a type and no name.
+    init(type: String, of fields: Fields) {
+      text = type
+      field = fields.name(of: "type")
+      isType = type != Tool.searchName
     }
   }
 
@@ -218,17 +262,32 @@ enum ToolChoiceWords {
 
 /// The tools of a request, and which of them may be called.
 struct ToolSelection {
-  /// What the model is told about.
+  /// A tool that is left out.
+  private struct Hosted {
+    let type: String
+    let name: String?
+    let field: String
+
+    var words: String { "\(field) '\(APIError.shortened(type))'" }
+
+    /// Types have a date at their end that a choice may leave out.
+    func answers(to choice: ToolChoiceWords.Name) -> Bool {
+      name?.utf8.elementsEqual(choice.text.utf8) == true || type.utf8.starts(with: choice.text.utf8)
+    }
+  }
+
+  /// What the model is told about; before `choose` also what is deferred.
   private(set) var tools: [Tool] = []
   private(set) var choice = ToolChoice.none
   var allowsParallelCalls = true
-  /// What is left out: `tools[0].type=web_search`.
+  /// What is left out, and deferred tools that are not: `tools[0].type=web_search`.
   private(set) var dropped: [String] = []
+  private var hosted: [Hosted] = []
 
   /// - Throws: 400 for a second tool of one name.
   mutating func add(_ tool: Tool) throws(APIError) {
-    guard find(tool.name) == nil else {
-      throw .invalidValue(tool.nameField, "the name '\(tool.name)' is used twice")
+    guard place(of: tool.name) == nil else {
+      throw .invalidValue("\(tool.path).name", "the name '\(tool.name)' is used twice")
     }
     tools.append(tool)
   }
@@ -244,43 +303,102 @@ struct ToolSelection {
         "'\(APIError.shortened(type))' tools are run by a provider; without --refuse-hosted-tools they are left out"
       )
     }
+    hosted.append(Hosted(type: type, name: tool.object["name"]?.stringValue, field: field))
     dropped.append("\(field)=\(APIError.shortened(type))")
   }
 
-  /// - Throws: 400 for a choice that names none of the tools.
-  mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
-    choice = tools.isEmpty ? .none : .auto
-    switch words {
-    case .auto: break
-    case .none: choice = .none
-    case .required(let word):
-      guard !tools.isEmpty else { throw .invalidValue("tool_choice", "'\(word)' needs 'tools'") }
-      choice = .required
-    case .named(let name): choice = .named(try check(name))
-    case .allowed(let names, let isRequired, let field):
-      var allowed: Set<String> = []
-      for name in names { allowed.insert(try check(name)) }
-      // The model is told about the allowed tools only, so that it does not even wish for others.
-      tools = tools.filter { allowed.contains($0.name) }
-      if tools.isEmpty { choice = .none }
-      guard isRequired else { break }
-      guard !tools.isEmpty else {
-        throw .invalidValue(field, "it is empty, but the mode is 'required'")
+  // MARK: Deferred tools
+
+  /// Takes in a tool that the conversation has loaded, in the place of an earlier one of its name. What was not shown yet
+  /// comes last, so that the prompt changes as late as it can.
+  mutating func load(_ tool: Tool, limits: RequestLimits) throws(APIError) {
+    var tool = tool
+    tool.isDeferred = false
+    if let index = place(of: tool.name) {
+      if !tools[index].isDeferred {
+        tools[index] = tool
+        return
       }
-      choice = .required
+      tools.remove(at: index)
     }
-    if choice == .none { tools = [] }
+    guard tools.count < limits.tools else {
+      throw .invalidValue("\(tool.path).name", "there are more than \(limits.tools) tools")
+    }
+    tools.append(tool)
   }
 
-  private func find(_ name: String) -> Tool? { tools.first { $0.name.utf8.elementsEqual(name.utf8) } }
+  /// Shows the deferred tool of a name, if there is one.
+  mutating func load(_ name: String) {
+    guard let index = tools.firstIndex(where: { $0.isDeferred && $0.isNamed(name) }) else { return }
+    var tool = tools.remove(at: index)
+    tool.isDeferred = false
+    tools.append(tool)
+  }
 
-  /// The model's name of a tool that the client names.
-  private func check(_ name: ToolChoiceWords.Name) throws(APIError) -> String {
-    let known = find(name.text) ?? tools.first { $0.clientName.utf8.elementsEqual(name.text.utf8) }
-    guard let known else {
-      throw .invalidValue(
-        name.field, "there is no tool named '\(APIError.shortened(name.text))' in 'tools'")
+  /// Shows all tools, since nothing could find those that are deferred.
+  mutating func loadAll() {
+    for index in tools.indices where tools[index].isDeferred {
+      tools[index].isDeferred = false
+      dropped.append("\(tools[index].path).defer_loading")
     }
-    return known.name
+  }
+
+  // MARK: The choice
+
+  /// - Throws: 400 for a choice that names none of the tools.
+  mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
+    let isChosen: (Tool) -> Bool
+    switch words {
+    case .named(let name):
+      guard let tool = try find(name) else { throw leftOut(name) }
+      load(tool.name)
+      (choice, isChosen) = (.named(tool.name), { _ in true })
+    case .allowed(let names, let isRequired, _):
+      // The model is told about the allowed tools only, so that it does not even wish for others.
+      var allowed: Set<String> = []
+      for name in names { if let tool = try find(name) { allowed.insert(tool.name) } }
+      (choice, isChosen) = (isRequired ? .required : .auto, { allowed.contains($0.name) })
+    case .required: (choice, isChosen) = (.required, { _ in true })
+    case .auto: (choice, isChosen) = (.auto, { _ in true })
+    case .none: (choice, isChosen) = (.none, { _ in false })
+    }
+    tools.removeAll { $0.isDeferred || !isChosen($0) }
+    guard tools.isEmpty else { return }
+    switch words {
+    case .required(let word): throw .invalidValue("tool_choice", "'\(word)' needs 'tools'\(lost)")
+    case .allowed(_, isRequired: true, let field):
+      throw .invalidValue(field, "it is empty, but the mode is 'required'\(lost)")
+    default: choice = .none
+    }
+  }
+
+  /// What is said of tools that were left out, where the others are not enough.
+  private var lost: String {
+    hosted.first.map { "; \($0.words) is run by its provider, and was left out" } ?? ""
+  }
+
+  private func place(of name: String) -> Int? { tools.firstIndex { $0.isNamed(name) } }
+
+  /// The tool that a client names; nil for one that was left out.
+  private func find(_ name: ToolChoiceWords.Name) throws(APIError) -> Tool? {
+    if !name.isType {
+      let known =
+        tools.first { $0.isNamed(name.text) }
+        ?? tools.first { $0.clientName.utf8.elementsEqual(name.text.utf8) }
+      if let known { return known }
+    }
+    guard hosted.contains(where: { $0.answers(to: name) }) else {
+      let text = APIError.shortened(name.text)
+      throw name.isType
+        ? .unsupportedValue(name.field, "'\(text)' cannot be chosen here")
+        : .invalidValue(name.field, "there is no tool named '\(text)' in 'tools'")
+    }
+    return nil
+  }
+
+  private func leftOut(_ name: ToolChoiceWords.Name) -> APIError {
+    let tool = hosted.first { $0.answers(to: name) }?.words ?? "the tool"
+    return .unsupportedValue(
+      name.field, "\(tool) is run by its provider, and was left out; choose a tool that the client runs")
   }
 }

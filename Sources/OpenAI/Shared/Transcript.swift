@@ -15,6 +15,9 @@ struct Transcript {
 
   mutating func append(_ message: JSONValue) { messages.append(message) }
 
+  /// Leaves out all messages but the system's.
+  mutating func forget() { messages.removeAll { $0["role"] != "system" && $0["role"] != "developer" } }
+
   /// What stands for an image or audio in its message.
   mutating func placeholder(of part: MediaPart) throws(APIError) -> JSONValue {
     guard media.count < limits.mediaParts else {

@@ -400,11 +400,14 @@ enum OpenAPIRequests {
         {"$ref": "#/components/schemas/SearchResultBlock"}]}}]},
     "UserBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
       {"$ref": "#/components/schemas/ImageBlock"}, {"$ref": "#/components/schemas/DocumentBlock"},
-      {"$ref": "#/components/schemas/SearchResultBlock"},
+      {"$ref": "#/components/schemas/SearchResultBlock"}, {"$ref": "#/components/schemas/CompactionBlock"},
       {"type": "object", "required": ["type", "tool_use_id"], "properties": {"type": {"const": "tool_result"},
         "tool_use_id": {"type": "string"}, "is_error": {"type": "boolean"},
         "content": {"$ref": "#/components/schemas/MediaBlocks"}}}]},
+    "CompactionBlock": {"type": "object", "required": ["type"], "properties": {
+      "type": {"const": "compaction"}, "content": {"type": ["string", "null"]}}},
     "AssistantBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+      {"$ref": "#/components/schemas/CompactionBlock"},
       {"type": "object", "required": ["type", "thinking"], "properties": {"type": {"const": "thinking"},
         "thinking": {"type": "string"}, "signature": {"type": "string"}}},
       {"type": "object", "required": ["type"], "properties": {"type": {"const": "redacted_thinking"}}},
@@ -414,8 +417,10 @@ enum OpenAPIRequests {
     "MessagesTool": {"anyOf": [
       {"type": "object", "required": ["name", "input_schema"], "properties": {
         "type": {"const": "custom"}, "name": {"$ref": "#/components/schemas/ToolName"},
-        "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"}}},
-      {"type": "object", "required": ["type"], "description": "left out, and named in the header",
+        "description": {"type": "string"}, "input_schema": {"type": "object"}, "strict": {"type": "boolean"},
+        "defer_loading": {"type": "boolean"}}},
+      {"type": "object", "required": ["type"],
+        "description": "a tool that the client runs; others are left out, and named in the header",
         "properties": {"type": {"type": "string", "not": {"const": "custom"}}}}]},
     "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "allOf": [\#(logprobsFirst)], "properties": {
       \#(sampling), \#(ids(limits)), \#(constraints),
@@ -453,7 +458,9 @@ enum OpenAPIRequests {
       "service_tier": {"enum": ["auto", "standard_only"]},
       "speed": {"enum": ["standard", "fast"]},
       "inference_geo": {"type": "string"},
-      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused)}}
+      "context_management": {"type": "object", "properties": {
+        "edits": {"type": "array", "items": {"type": "object", "required": ["type"]}}}},
+      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused), "compaction": \#(refused)}}
     """#
   }
 

@@ -51,7 +51,7 @@ struct MessagesRoute {
     try core.checkUnknown(request.ignored)
     let prompt = try core.prompt(of: request.chat)
     var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
-    response.nameIgnored(request.ignored)
+    response.nameIgnored(request.ignored + request.chat.dropped)
     return response
   }
 }

@@ -260,11 +260,13 @@ final class ResponseRun {
   private func call(of name: String) -> ResponseEventWriter.Item {
     let tool = plan.chat.tool(named: name)
     let callID = newID("call_")
+    let (ownName, namespace) = (tool?.clientName ?? name, tool?.namespace)
     customArguments = tool?.kind == .custom ? "" : nil
-    return tool?.kind == .custom
-      ? .customCall(
-        id: newID("ctc_"), callID: callID, name: tool?.clientName ?? name, namespace: tool?.namespace)
-      : .call(id: newID("fc_"), callID: callID, name: tool?.clientName ?? name, namespace: tool?.namespace)
+    return switch tool?.kind {
+    case .custom: .customCall(id: newID("ctc_"), callID: callID, name: ownName, namespace: namespace)
+    case .search: .toolSearch(id: newID("tsc_"), callID: callID)
+    case .function, nil: .call(id: newID("fc_"), callID: callID, name: ownName, namespace: namespace)
+    }
   }
 
   private func newID(_ prefix: String) -> String { prefix + core.settings.makeID() }

@@ -63,7 +63,7 @@ struct ResponsesPlanner {
       sampling: core.model.sampling.merging(chat.options.sampling))
     return ResponsePlan(
       request: request, chat: chat, context: context, input: input.items, body: responseBody,
-      ignored: request.unknown + request.dropped + input.unused + (chat.format?.notes ?? []))
+      ignored: request.unknown + request.unused + chat.dropped + input.unused + (chat.format?.notes ?? []))
   }
 
   private func resolver(_ context: [JSONValue]) -> (String) -> JSONValue? {
