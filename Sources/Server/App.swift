@@ -17,12 +17,15 @@ package final class App: Sendable {
   /// The wires that write errors in a shape of their own.
   private static let wires: [Wire] = [.messages, .ollama] + Wire.llama + Wire.allTEI
 
-  /// The wire whose words a path's answers are in.
-  static func wire(of path: String) -> Wire { wires.first { $0.owns(path) } ?? .openAI }
+  /// The wire whose words the answers to a request are in.
+  static func wire(of request: Request?) -> Wire {
+    guard let request else { return .openAI }
+    return (wires.first { $0.owns(request.path) } ?? .openAI).asked(by: request)
+  }
 
   /// HTTP's own errors in the words of the request's path, as far as there is a request.
   static let errors = ErrorFormat(contentType: "application/json") { error, request, context in
-    wire(of: request?.path ?? "").json(APIError(error), context?.requestID ?? "").bytes
+    wire(of: request).json(APIError(error), context?.requestID ?? "").bytes
   }
 
   /// One model that is always there.
@@ -76,7 +79,7 @@ package final class App: Sendable {
 
   /// The response to a request that came without a socket: nobody has to be let in, and no listener adds anything.
   package func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    Self.wire(of: request.path).finished(
+    Self.wire(of: request).finished(
       screen(request, context) ?? answer(request, context), requestID: context.requestID)
   }
 

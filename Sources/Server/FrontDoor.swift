@@ -54,7 +54,7 @@ package final class FrontDoor: Sendable {
     }
     configuration.isUrgent = { [access] request, context in access.isUrgent(request, context) }
     configuration.finish = { [self] response, request, context in
-      let wire = App.wire(of: request.path)
+      let wire = App.wire(of: request)
       return access.dress(wire.finished(response, requestID: context.requestID), to: request)
     }
     configuration.log = { [metrics] record in
@@ -73,7 +73,7 @@ package final class FrontDoor: Sendable {
   private func screen(_ request: Request, _ context: ConnectionContext) -> Response? {
     // The page speaks with the API for clients, which an entrance for administration does not have.
     let file = context.entrance == .administration ? nil : page?.answer(request)
-    if let answer = access.screen(request, context, App.wire(of: request.path), isOpen: file != nil) {
+    if let answer = access.screen(request, context, App.wire(of: request), isOpen: file != nil) {
       return answer
     }
     if let file { return file }
@@ -90,6 +90,6 @@ package final class FrontDoor: Sendable {
       error.code = "downloading"
       error.message = words
     }
-    return App.wire(of: request.path).response(error, requestID: context.requestID)
+    return App.wire(of: request).response(error, requestID: context.requestID)
   }
 }

@@ -245,7 +245,7 @@ def test_bad_messages_name_their_place(s):
                      [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]}],
                      [{"role": "user", "content": [{"type": "image_url", "image_url": "http://localhost:1/x.png"}]}],
                      [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}]}],
-                     [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]):
+                     [{"role": "user", "content": [{"type": "file", "file": {"filename": "x"}}]}]):
         refuses(s, {"messages": messages}, "messages")
     assert error_of(s.post(CHAT, {"model": s.model, "messages": "string"}))[0] == 400
     without = body(s)

@@ -647,7 +647,6 @@ def test_text_files_are_read_and_other_files_refused(s):
         ({"type": "input_file", "file_data": "data:text/plain;base64,%%%"}, "file_data"),
         ({"type": "input_file", "file_data": "data:text/plain;base64,/w=="}, "file_data"),
         ({"type": "input_file", "file_url": "http://127.0.0.1/x"}, "file_url"),
-        ({"type": "input_file", "file_id": "file_1"}, "file_id"),
         ({"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}, "type"),
     ]
     for part, member in refusals:

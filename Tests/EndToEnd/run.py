@@ -25,6 +25,7 @@ import large_test
 import media_reference_test
 import media_test
 import media_urls_test
+import message_files_test
 import messages_test
 import models_test
 import ollama_test

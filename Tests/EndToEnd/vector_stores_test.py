@@ -305,6 +305,8 @@ def test_S079_keys_see_their_own(s):
             lambda: bert.vector_stores.retrieve(store.id), lambda: bert.vector_stores.search(store.id, query="words"),
             lambda: bert.vector_stores.files.list(store.id), lambda: bert.vector_stores.delete(store.id),
             lambda: bert.vector_stores.files.create(own.id, file_id=file.id),
+            lambda: bert.chat.completions.create(model="demo", messages=[
+                {"role": "user", "content": [{"type": "file", "file": {"file_id": file.id}}]}]),
         ]:
             fails(404, None, call)
         assert anna.vector_stores.search(store.id, query="words").data[0].file_id == file.id

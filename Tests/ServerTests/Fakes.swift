@@ -215,7 +215,7 @@ struct Answer {
 extension App {
   /// The response in the words of its path, as a listener sends it.
   func respond(to request: Request, _ context: ConnectionContext) -> Response {
-    Self.wire(of: request.path).finished(answer(request, context), requestID: context.requestID)
+    Self.wire(of: request).finished(answer(request, context), requestID: context.requestID)
   }
 
   func send(

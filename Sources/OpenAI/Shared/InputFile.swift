@@ -2,8 +2,8 @@
 
 import JSON
 
-/// Files within the request: text is content, anything else is refused.
-enum InputFile {
+/// Files within the request: text is content, anything else is refused. The server has read PDF and files that it holds.
+package enum InputFile {
   private static let textEndings = [
     "txt", "md", "markdown", "json", "csv", "tsv", "xml", "yaml", "yml", "html", "log", "py", "swift", "js",
     "ts", "c", "h", "cpp", "rs", "go", "java", "sh", "toml", "ini",
@@ -15,7 +15,8 @@ enum InputFile {
   /// The text of a file, below its name; chat and Responses have the same members.
   static func text(of part: inout Fields) throws(APIError) -> String {
     for name in ["file_id", "file_url"] where part.value(name) != nil {
-      throw .unsupportedParameter(part.name(of: name), "this server holds and fetches no files")
+      throw .unsupportedParameter(
+        part.name(of: name), name == "file_id" ? "no file can be named here" : "this server fetches no files")
     }
     let name = try part.string("filename")
     let path = part.name(of: "file_data")
@@ -45,7 +46,7 @@ enum InputFile {
   }
 
   /// Text below the name of what holds it.
-  static func text(_ text: String, named name: String?) -> String {
+  package static func text(_ text: String, named name: String?) -> String {
     name.map { "\($0):\n\(text)\n" } ?? text
   }
 }

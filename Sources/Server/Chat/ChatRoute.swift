@@ -18,7 +18,8 @@ struct ChatRoute {
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let form = try http.chatForm(server.limits, context.memory)
     let core = try server.request(form.body, for: context)
-    let request = try ChatRequest(form.body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let body = try RequestFiles(core, isUnwanted: context.isClientGone).read(form.body)
+    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     try form.check(request)
     let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)

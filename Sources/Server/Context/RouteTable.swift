@@ -71,7 +71,7 @@ extension Router {
           try route.admit(context)
           return try route.handler(request, context)
         } catch {
-          return table.wire.response(error, requestID: context.requestID)
+          return table.wire.asked(by: request).response(error, requestID: context.requestID)
         }
       }
     }

@@ -13,6 +13,8 @@ struct ServerContext: Sendable {
   let limits: RequestLimits
   /// Where images and audio come from, and where they are made ready for the model.
   let media: MediaSources
+  /// Who reads files of requests.
+  let readers = FileReaders()
 
   init(models: ModelFleet, settings: ServerSettings) {
     self.models = models

@@ -29,16 +29,16 @@ enum OpenAPIVectorStores {
   private static let files = [
     Operation(
       method: "POST", pattern: "/v1/files", id: "createFile", summary: "Takes a file as multipart/form-data",
-      form: "FileForm", response: "File"),
+      form: "FileForm", response: "AnyFile"),
     Operation(
       method: "GET", pattern: "/v1/files", id: "listFiles", summary: "The client's files",
-      response: "FileList",
-      query: ["after", "before", "order", "purpose"]),
+      response: "AnyFileList",
+      query: ["after", "before", "order", "purpose", "page", "ids"]),
     Operation(
-      method: "GET", pattern: "/v1/files/:id", id: "retrieveFile", summary: "A file", response: "File"),
+      method: "GET", pattern: "/v1/files/:id", id: "retrieveFile", summary: "A file", response: "AnyFile"),
     Operation(
       method: "DELETE", pattern: "/v1/files/:id", id: "deleteFile",
-      summary: "Deletes a file, also from every vector store", response: "Deleted"),
+      summary: "Deletes a file, also from every vector store", response: "AnyDeletedFile"),
     Operation(
       method: "GET", pattern: "/v1/files/:id/content", id: "downloadFile", summary: "The bytes of a file",
       response: "Text", contentType: "application/octet-stream"),
@@ -108,8 +108,9 @@ enum OpenAPIVectorStores {
     #"""
     "Attributes": {"type": "object", "maxProperties": 16, "propertyNames": {"minLength": 1, "maxLength": 64},
       "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
-    "FileForm": {"type": "object", "required": ["file", "purpose"], "properties": {
-      "file": {"type": "string", "format": "binary"}, "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}}},
+    "FileForm": {"type": "object", "required": ["file"], "description": "Anthropic's clients send no purpose",
+      "properties": {"file": {"type": "string", "format": "binary"},
+        "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}, "expires_in_seconds": {"type": "integer"}}},
     "PartForm": {"type": "object", "required": ["data"], "properties": {
       "data": {"type": "string", "format": "binary"}}},
     "ChunkingStrategy": {"anyOf": [
@@ -183,6 +184,14 @@ enum OpenAPIVectorStores {
       "filename": "string", "purpose": "string", "status": "'pending'|'completed'|'cancelled'",
       "expires_at": "integer", "file": "File|null"},
     "UploadPart": {"id": "string", "object": "'upload.part'", "created_at": "integer", "upload_id": "string"},
+    "MessagesFile": {"id": "string", "type": "'file'", "filename": "string", "mime_type": "string",
+      "size_bytes": "integer", "created_at": "string", "downloadable": "boolean", "expires_at": "string|null"},
+    "AnyFile": "File|MessagesFile",
+    "MessagesFileList": {"data": ["MessagesFile"], "has_more": "boolean", "first_id": "string|null",
+      "last_id": "string|null", "next_page": "string|null"},
+    "AnyFileList": "FileList|MessagesFileList",
+    "DeletedFile": {"id": "string", "type": "'file_deleted'"},
+    "AnyDeletedFile": "Deleted|DeletedFile",
     "FileList": {"object": "'list'", "data": ["File"], "first_id": "string|null", "last_id": "string|null",
       "has_more": "boolean"},
     "FileCounts": {"in_progress": "integer", "completed": "integer", "failed": "integer", "cancelled": "integer",

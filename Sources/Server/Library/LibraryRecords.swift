@@ -2,6 +2,7 @@
 
 import JSON
 import OpenAI
+import Platform
 
 extension JSONValue {
   /// A size or a count of a record; nil beyond what sums of them can take, since a file may say anything.
@@ -39,6 +40,15 @@ struct FileRecord: Sendable, Equatable {
     ])
     if let expires { object["expires_at"] = .int(expires) }
     return .object(object)
+  }
+
+  /// The file as Anthropic's clients know one.
+  var messagesJSON: JSONValue {
+    [
+      "id": .string(id), "type": "file", "filename": .string(name), "mime_type": .string(contentType),
+      "size_bytes": .int(bytes), "created_at": .string(Timestamp.text(seconds: Double(created))),
+      "downloadable": true, "expires_at": expires.map { .string(Timestamp.text(seconds: Double($0))) } ?? nil,
+    ]
   }
 
   var record: JSONValue {

@@ -24,7 +24,9 @@ struct MessagesRoute {
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
     let core = try server.request(body, for: context)
-    let request = try MessagesRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let request = try MessagesRequest(
+      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
+      vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
     let run = try start(request, core, context)
     let answer = MessagesAnswer(
@@ -47,7 +49,8 @@ struct MessagesRoute {
     let body = try http.jsonBody(context.memory)
     let core = try server.request(body, for: context)
     let request = try MessagesRequest(
-      body, limits: core.limits, vocabularySize: core.model.vocabularySize, onlyCounts: true)
+      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
+      vocabularySize: core.model.vocabularySize, onlyCounts: true)
     try core.checkUnknown(request.ignored)
     let prompt = try core.prompt(of: request.chat)
     var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
@@ -56,7 +59,17 @@ struct MessagesRoute {
   }
 }
 
+extension Request {
+  /// Whether it comes from a client of Anthropic's API: some of its paths are OpenAI's too, with other shapes.
+  var isMessagesClient: Bool { headers.contains("anthropic-version") }
+}
+
 extension Wire {
+  /// This one, or Anthropic's where its client asks for what both APIs have.
+  func asked(by request: Request) -> Wire {
+    root == Wire.openAI.root && request.isMessagesClient ? .messages : self
+  }
+
   /// Anthropic's: errors, those of HTTP too, have the shape that its clients know, and they look for `request-id`.
   static let messages = Wire(root: "/v1/messages", idHeader: "request-id") { error, requestID in
     MessagesError(error, requestID: requestID).json

@@ -31,12 +31,9 @@ struct ModelsRoute {
 
   private func list(_ http: Request, _: ConnectionContext) -> Response {
     let models = server.models.statuses.map(object)
-    guard isMessagesClient(http) else { return Response(json: ModelObject.list(models)) }
+    guard http.isMessagesClient else { return Response(json: ModelObject.list(models)) }
     return Response(json: ModelObject.messagesList(models.map(messagesJSON)))
   }
-
-  /// Anthropic's clients read models in a shape of their own, at the same path.
-  private func isMessagesClient(_ http: Request) -> Bool { http.headers["anthropic-version"] != nil }
 
   private func messagesJSON(_ model: ModelObject) -> JSONValue {
     model.messagesJSON(createdAt: Timestamp.text(seconds: Double(model.created)))
@@ -44,10 +41,8 @@ struct ModelsRoute {
 
   /// One model by its name or an alias.
   private func retrieve(_ http: Request, _: ConnectionContext) throws(APIError) -> Response {
-    let id =
-      http.parameter("id") ?? ["owner", "name"].map { http.parameter($0) ?? "" }.joined(separator: "/")
-    let model = object(try server.models.status(of: id))
-    return Response(json: isMessagesClient(http) ? messagesJSON(model) : model.json)
+    let model = object(try server.models.status(of: http.modelID))
+    return Response(json: http.isMessagesClient ? messagesJSON(model) : model.json)
   }
 
   private func object(_ status: ModelFleet.Status) -> ModelObject {

@@ -44,7 +44,8 @@ struct TokenizeRoutes {
       return tei.answer(context) { () throws(APIError) in try tei.tokenize(body, core, context) }
     }
     let request = try TokenizeRequest(
-      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
+      vocabularySize: core.model.vocabularySize)
     try server.checkUnknown(request.ignored)
     let loan = MemoryLoan(server.models.ledger, for: .answers, patience: Self.patience)
     if case .text(let text) = request.input {
@@ -106,7 +107,8 @@ struct TokenizeRoutes {
   private func prompt(of body: JSONValue, _ core: RequestContext) throws(APIError) -> (
     ModelPrompt, ChatRequest
   ) {
-    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+    let request = try ChatRequest(
+      RequestFiles(core).read(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
     return (try core.prompt(of: request), request)
   }
 }

@@ -57,7 +57,11 @@ struct ResponsesPlanner {
         throw error
       }
     }
-    let chat = try request.chatRequest(context: context, input: input, limits: core.limits)
+    let files = RequestFiles(core)
+    var shown = input
+    shown.items = try files.read(input.items) { input.paths[$0] }
+    let chat = try request.chatRequest(
+      context: files.read(context) { _ in "input" }, input: shown, limits: core.limits)
     let responseBody = request.responseBody(
       id: "resp_" + core.settings.makeID(), createdAt: core.settings.now(),
       sampling: core.model.sampling.merging(chat.options.sampling))

@@ -1,4 +1,4 @@
-// /v1/files: what clients send to be searched.
+// /v1/files: what clients send to be searched, or to be read in messages; in OpenAI's words and in Anthropic's.
 
 import HTTP
 import JSON
@@ -34,7 +34,10 @@ struct FilesRoute {
       parts.first { $0.name == name }.map { String(decoding: $0.body, as: UTF8.self) }
     }
     guard let file = parts.first(where: { $0.name == "file" }) else { throw .missingParameter("file") }
-    guard let purpose = text("purpose") else { throw .missingParameter("purpose") }
+    // Anthropic's API has no purposes.
+    guard let purpose = text("purpose") ?? (http.isMessagesClient ? "user_data" : nil) else {
+      throw .missingParameter("purpose")
+    }
     try Self.check(purpose: purpose)
     guard file.body.count <= library.settings.fileBytes else {
       throw .fileTooLarge(file.body.count, library, param: "file")
@@ -44,9 +47,13 @@ struct FilesRoute {
       id: "file-" + server.settings.makeID(), owner: Library.owner(context.client), bytes: file.body.count,
       created: created, name: Self.safeName(file.filename ?? ""), purpose: purpose)
     record.contentType = Self.safeType(file.contentType)
-    record.expires = try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
+    record.expires =
+      http.isMessagesClient
+      ? try text("expires_in_seconds").map { (text) throws(APIError) in
+        created + (try Self.seconds(text, from: 3_600, field: "expires_in_seconds"))
+      } : try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
     try library.add(record, file.body)
-    return Response(json: record.json)
+    return Response(json: record.json(for: http))
   }
 
   /// - Throws: 400 for what is no purpose, and for those that nothing here serves.
@@ -63,10 +70,14 @@ struct FilesRoute {
   private static func expiry(_ anchor: String?, _ seconds: String?, _ created: Int) throws(APIError) -> Int? {
     guard anchor != nil || seconds != nil else { return nil }
     guard anchor == "created_at" else { throw .invalidValue("expires_after.anchor", "expected 'created_at'") }
-    guard let seconds = seconds.flatMap({ Int($0) }), (60...2_592_000).contains(seconds) else {
-      throw .invalidValue("expires_after.seconds", "expected an integer from 60 to 2592000")
+    return created + (try Self.seconds(seconds ?? "", from: 60, field: "expires_after.seconds"))
+  }
+
+  private static func seconds(_ text: String, from least: Int, field: String) throws(APIError) -> Int {
+    guard let seconds = Int(text), (least...FileRecord.longestLife).contains(seconds) else {
+      throw .invalidValue(field, "expected an integer from \(least) to \(FileRecord.longestLife)")
     }
-    return created + seconds
+    return seconds
   }
 
   /// What of a client's name can be shown: the last component, without control characters, of at most 255 bytes.
@@ -98,12 +109,33 @@ struct FilesRoute {
       purpose == nil || $0.purpose == purpose
     }
     try claim(files.count * FileRecord.jsonByteCount, of: context.memory)
+    if http.isMessagesClient { return Response(json: try messagesPage(http, files.reversed())) }
     return Response(
       json: try http.listPage(files.map(\.id), limits: 1...10_000, usual: 10_000) { files[$0].json })
   }
 
+  private static let pagePrefix = "page_"
+
+  /// A page with the cursor that Anthropic's clients follow, and what those of its beta look for.
+  private func messagesPage(_ http: Request, _ newestFirst: [FileRecord]) throws(APIError) -> JSONValue {
+    let wanted = Set(http.listQuery("ids"))
+    let files = wanted.isEmpty ? newestFirst : newestFirst.filter { wanted.contains($0.id) }
+    let limit = try http.integerQuery("limit", in: 1...1_000) ?? (wanted.isEmpty ? 20 : 1_000)
+    let ids = files.map(\.id)
+    let cursor = http.query("page").map { $0.hasPrefix(Self.pagePrefix) ? String($0.dropFirst(5)) : $0 }
+    let (places, hasMore) = try http.page(
+      of: ids, limit: limit, after: "after_id", before: "before_id", cursor: cursor)
+    let page = files[places]
+    return [
+      "data": .array(page.map(\.messagesJSON)), "has_more": .bool(hasMore),
+      "first_id": page.first.map { .string($0.id) } ?? nil,
+      "last_id": page.last.map { .string($0.id) } ?? nil,
+      "next_page": hasMore ? page.last.map { .string(Self.pagePrefix + $0.id) } ?? nil : nil,
+    ]
+  }
+
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    Response(json: try file(http, context).json)
+    Response(json: try file(http, context).json(for: http))
   }
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -119,8 +151,16 @@ struct FilesRoute {
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let file = try file(http, context)
     try server.library().remove(file)
-    return Response(json: ["id": .string(file.id), "object": "file", "deleted": true])
+    return Response(
+      json: http.isMessagesClient
+        ? ["id": .string(file.id), "type": "file_deleted"]
+        : ["id": .string(file.id), "object": "file", "deleted": true])
   }
+}
+
+extension FileRecord {
+  /// In the words of the client that asks.
+  fileprivate func json(for http: Request) -> JSONValue { http.isMessagesClient ? messagesJSON : json }
 }
 
 extension Request {

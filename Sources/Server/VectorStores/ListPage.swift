@@ -33,17 +33,20 @@ extension Request {
   }
 
   /// The places of a page among `ids`, by two members of the query that name an id, and whether there are more.
+  ///
+  /// - Parameter cursor: an id that the page comes after, in place of the first of the two.
   func page(
-    of ids: [String], limit: Int, after afterName: String = "after", before beforeName: String = "before"
+    of ids: [String], limit: Int, after afterName: String = "after", before beforeName: String = "before",
+    cursor: String? = nil
   ) throws(APIError) -> (places: Range<Int>, hasMore: Bool) {
-    func place(_ name: String) throws(APIError) -> Int? {
-      guard let id = query(name) else { return nil }
+    func place(_ name: String, _ cursor: String? = nil) throws(APIError) -> Int? {
+      guard let id = cursor ?? query(name) else { return nil }
       guard let place = ids.firstIndex(where: { $0.utf8.elementsEqual(id.utf8) }) else {
         throw .invalidValue(name, "there is no object '\(APIError.shortened(id))' in the list")
       }
       return place
     }
-    let after = try place(afterName)
+    let after = try place(afterName, cursor)
     let before = try place(beforeName)
     let start = after.map { $0 + 1 } ?? 0
     let range = start..<max(start, before ?? ids.count)
