@@ -1,7 +1,7 @@
 // Decompression of zlib and gzip streams (RFC 1950, 1951, 1952) into a buffer of known size.
 
 /// Decoders whose output has a size that is known beforehand, so that no stream can claim more memory.
-package enum Inflate {
+enum Inflate {
   /// The most bytes of output that a byte of input becomes: a match of 258 bytes takes two bits.
   static let largestRatio = 1032
 
@@ -20,17 +20,6 @@ package enum Inflate {
     return state.out
   }
 
-  /// The first `count` bytes of a gzip stream whose head has no optional fields; its check sum is not looked at.
-  ///
-  /// - Returns: nil when the stream is damaged or ends too early.
-  package static func gzip(_ bytes: [UInt8], count: Int) -> [UInt8]? {
-    guard bytes.count >= 18, bytes[0] == 0x1F, bytes[1] == 0x8B, bytes[2] == 8, bytes[3] == 0,
-      bytes.count.multipliedReportingOverflow(by: largestRatio).partialValue >= count
-    else { return nil }
-    var state = Inflater(bytes, from: 10, count: count)
-    return state.run() ? state.out : nil
-  }
-
   private static func adler(_ bytes: [UInt8]) -> UInt32 {
     var (a, b): (UInt32, UInt32) = (1, 0)
     var start = 0
@@ -46,6 +35,43 @@ package enum Inflate {
       start = end
     }
     return b << 16 | a
+  }
+}
+
+/// A gzip stream of one member, which nearly all are.
+package struct GzipStream {
+  /// The bytes that it holds, as its end says: nothing is unpacked yet.
+  package let count: Int
+  private let bytes: [UInt8]
+  private let start: Int
+
+  /// - Returns: nil for bytes that do not begin like one, or that are too short for what they say.
+  package init?(_ bytes: [UInt8]) {
+    guard bytes.count >= 18, bytes.starts(with: [0x1F, 0x8B, 8]), bytes[3] & 0xE0 == 0 else { return nil }
+    count = bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+    guard bytes.count.multipliedReportingOverflow(by: Inflate.largestRatio).partialValue >= count else {
+      return nil
+    }
+    let flags = bytes[3]
+    var at = 10
+    if flags & 4 != 0 { at += 2 + (Int(bytes[10]) | Int(bytes[11]) << 8) }
+    // A name and a comment, each up to a zero.
+    for flag in [8, 16] as [UInt8] where flags & flag != 0 {
+      guard at < bytes.count, let end = bytes[at...].firstIndex(of: 0) else { return nil }
+      at = end + 1
+    }
+    if flags & 2 != 0 { at += 2 }
+    guard at < bytes.count - 8 else { return nil }
+    (self.bytes, start) = (bytes, at)
+  }
+
+  /// - Returns: nil when the stream is damaged or goes on beyond its end, or its check sum is wrong.
+  package func unpacked() -> [UInt8]? {
+    var state = Inflater(bytes, from: start, count: count)
+    guard state.run(), let sum = state.checkSum, state.position == bytes.count - 4,
+      CRC32().sum(state.out, 0..<count) == sum.byteSwapped
+    else { return nil }
+    return state.out
   }
 }
 
@@ -99,6 +125,9 @@ private struct Inflater {
     at = start
     out = [UInt8](repeating: 0, count: count)
   }
+
+  /// Whole bytes that have been read.
+  var position: Int { at - heldCount / 8 }
 
   /// After the end zeros follow: `heldCount` goes below zero when they are used.
   private mutating func fill() {

@@ -95,7 +95,13 @@ package final class App: Sendable {
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {
-    router.respond(to: request, context)
+    do throws(APIError) {
+      return router.respond(to: try request.unpacked(context), context)
+    } catch {
+      var response = Self.wire(of: request).response(error, requestID: context.requestID)
+      if error.status == 415 { response.headers.add("accept-encoding", "gzip") }
+      return response
+    }
   }
 
   /// The answer that needs no body: there is no such route or method.

@@ -41,7 +41,59 @@ struct FailureTests {
     #expect(try status(["content-type": "Text/Plain"]) == 200)
     #expect(try status(["content-type": "text/xml"]) == 415)
     #expect(try status(["content-type": "multipart/form-data; boundary=x"]) == 415)
-    #expect(try status(["content-encoding": "gzip"]) == 415)
+  }
+
+  private struct Streamed: Error {}
+
+  private static let body = #"{"model":"m","prompt":"x"}"#
+  /// Of that body, by gzip -9 of a file `b.json`: the head has a name.
+  private static let packed =
+    "H4sICAAAAAAC/2IuanNvbgCrVsrNT0nNUbJSylXSUSooys8tKAFyKpRqAakUaXgaAAAA"
+
+  private func send(_ base64: String, _ coding: String, limit: Int = 1_000) throws -> Response {
+    let request = try Request(
+      "POST", "/v1/completions", headers: ["Content-Encoding": coding],
+      body: try #require(Base64.decode(base64)))
+    let context = ConnectionContext()
+    context.bodyLimit = limit
+    return makeApp(FakeService("x")).respond(to: request, context)
+  }
+
+  @Test(arguments: ["gzip", "x-gzip", "GZip", "identity, gzip"])
+  func `a body that is packed with gzip is read as what it holds`(coding: String) throws {
+    #expect(try send(Self.packed, coding).status == 200)
+  }
+
+  @Test func `what a packed body holds is bounded like a body`() throws {
+    #expect(try send(Self.packed, "gzip", limit: Self.body.utf8.count).status == 200)
+    let answer = try send(Self.packed, "gzip", limit: Self.body.utf8.count - 1)
+    #expect(answer.status == 413 && answer.errorCode == "request_too_large")
+    // 50,000 bytes, as the end says: refused before a byte is unpacked.
+    var bomb = try #require(Base64.decode(Self.packed))
+    bomb.replaceSubrange(bomb.count - 4..<bomb.count, with: [0x50, 0xC3, 0, 0])
+    #expect(try send(Base64.encode(bomb), "gzip").status == 413)
+  }
+
+  @Test func `every byte of a packed body counts`() throws {
+    let whole = try #require(Base64.decode(Self.packed))
+    for index in 0..<whole.count where !(4..<10).contains(index) && !(10..<17).contains(index) {
+      var bytes = whole
+      bytes[index] ^= 0x40
+      #expect(try send(Base64.encode(bytes), "gzip").status != 200, "byte \(index)")
+    }
+    for count in 0..<whole.count {
+      #expect(try send(Base64.encode(Array(whole.prefix(count))), "gzip").status >= 400, "\(count) bytes")
+    }
+    #expect(try send(Base64.encode(whole + whole), "gzip").status == 400)
+  }
+
+  @Test(arguments: ["zstd", "br", "deflate", "gzip, gzip", "gzip, zstd"])
+  func `another coding is refused by its name`(coding: String) throws {
+    let answer = try send(Self.packed, coding)
+    #expect(answer.status == 415 && answer.errorCode == "unsupported_media_type")
+    #expect(answer.headers["accept-encoding"] == "gzip")
+    guard case .bytes(let bytes) = answer.body else { throw Streamed() }
+    #expect(String(decoding: bytes, as: UTF8.self).contains("'\(coding)' is not read here"))
   }
 
   @Test(arguments: ["", #""stream":true"#])

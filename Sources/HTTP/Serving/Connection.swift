@@ -75,6 +75,7 @@ final class Connection {
     let context = ConnectionContext(
       peer: peer, requestID: ConnectionContext.requestID(for: head.headers),
       isClientGone: { [watch] in watch.isClientGone() }, phase: { [core] in core.table.phase })
+    context.bodyLimit = limits.bodyBytes
     context.memory = core.configuration.ledger.map {
       MemoryLoan($0, for: .answers, patience: BodyBudget.patience)
     }

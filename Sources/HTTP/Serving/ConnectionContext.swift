@@ -31,6 +31,9 @@ package final class ConnectionContext {
   /// Whether nobody waits for the answer, so that the work for it gives way to all other work.
   package var givesWay = false
 
+  /// Most bytes of a body, also after it is unpacked.
+  package var bodyLimit = Limits().bodyBytes
+
   /// What the request takes of the server's memory beside its body, given back with its answer; nil where nobody counts.
   package var memory: MemoryLoan?
 

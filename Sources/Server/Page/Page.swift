@@ -55,7 +55,7 @@ package struct Page: Sendable {
   /// Leaves out what cannot be unpacked; a test holds that to be nothing.
   init(_ files: [PageFile]) {
     entries = files.compactMap { file in
-      guard let gzip = Base64.decode(file.packed), let plain = Inflate.gzip(gzip, count: file.byteCount)
+      guard let gzip = Base64.decode(file.packed), let plain = GzipStream(gzip)?.unpacked()
       else { return nil }
       return Entry(file: file, gzip: gzip, plain: plain)
     }
