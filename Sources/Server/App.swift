@@ -47,9 +47,11 @@ package final class App: Sendable {
     router.root = "v1"
     let tables = [
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
+      StoredChatRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
       ModelEventsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
+      StudioRoute.table(server),
       TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server),
       TEIRoutes.table(server),
       OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),

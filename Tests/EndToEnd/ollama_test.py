@@ -64,6 +64,20 @@ def test_show(server):
     assert send(server, "POST", "/api/show", {})[0] == 400
 
 
+def test_models_in_the_words_of_LM_Studio(server):
+    listed = json.loads(server.get("/api/v0/models")[2])
+    assert listed["object"] == "list" and len(listed["data"]) == 1
+    one = json.loads(server.get("/api/v0/models/demo")[2])
+    assert one == listed["data"][0]
+    assert one == {
+        "id": "demo", "object": "model", "type": "llm", "publisher": "local", "arch": "qwen3", "compatibility_type": "mlx",
+        "quantization": "4bit", "state": "loaded", "max_context_length": one["loaded_context_length"],
+        "loaded_context_length": one["max_context_length"], "capabilities": ["tool_use"]}
+    assert one["max_context_length"] > 100
+    status, _, text = server.get("/api/v0/models/owner/nobody")
+    assert status == 404 and json.loads(text)["error"]["code"] == "model_not_found"
+
+
 def test_a_stream_is_lines_that_make_the_whole(server):
     status, headers, text = chat(server, think=False)
     assert status == 200 and headers["content-type"] == "application/x-ndjson"

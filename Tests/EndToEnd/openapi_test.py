@@ -89,6 +89,13 @@ def responses_and_conversations(s):
     call("get", "/v1/conversations/{id}/items/{item}", id=one, item=items[0]["id"])
     call("delete", "/v1/conversations/{id}/items/{item}", id=one, item=items[0]["id"])
     call("delete", "/v1/conversations/{id}", id=one)
+    kept = call("post", "/v1/chat/completions", {
+        "model": s.model, "messages": [item], "max_tokens": 5, "store": True, "metadata": {"a": "b"}})[0]["id"]
+    call("get", "/v1/chat/completions")
+    call("get", "/v1/chat/completions/{id}", id=kept)
+    call("post", "/v1/chat/completions/{id}", {"metadata": {"c": "d"}}, id=kept)
+    call("get", "/v1/chat/completions/{id}/messages", id=kept)
+    call("delete", "/v1/chat/completions/{id}", id=kept)
     return reached
 
 

@@ -56,7 +56,7 @@ def test_health(s):
 
 def test_unknown_paths_and_methods(s):
     assert error_of(s.get("/v1/nope")) == (404, "unknown_url")
-    answer = s.get(CHAT)
+    answer = s.get("/v1/completions")
     assert error_of(answer) == (405, "method_not_allowed")
     assert "POST" in answer[1]["allow"]
 

@@ -52,7 +52,7 @@ struct AppTests {
 
   @Test func `unknown paths and methods are errors of the API`() throws {
     #expect(try app.send("GET", "/v1/nope").refusal == "404 unknown_url null")
-    let answer = try app.send("GET", "/v1/chat/completions")
+    let answer = try app.send("GET", "/v1/completions")
     #expect(answer.status == 405)
     #expect(answer.headers["allow"] == "POST, OPTIONS")
     #expect(answer.json["error"]?["type"] == "invalid_request_error")

@@ -261,6 +261,29 @@ struct StoringRoutesTests {
     #expect(try app.send("GET", "/metrics").text.contains("\nmlxserve_store_failing 0\n"))
   }
 
+  @Test func `a chat answer that cannot be stored says so, and no later one is lost`() throws {
+    let disk = SimulatedDisk()
+    let app = try app(disk)
+    fill(disk)
+    let answer = try app.chat(#""store":true"#)
+    #expect(answer.status == 200 && answer.headers["x-mlxserve-not-stored"] == "storage_full")
+    let id = answer.json["id"]?.stringValue ?? ""
+    #expect(try app.send("GET", "/v1/chat/completions/\(id)").status == 404)
+    #expect(try app.chat(#""store":true,"stream":true"#).text.hasSuffix("data: [DONE]\n\n"))
+    #expect(try app.chat().headers["x-mlxserve-not-stored"] == nil)
+    disk.follow(nil)
+    let stored = try app.chat(#""store":true,"metadata":{"a":"b"}"#)
+    #expect(stored.headers["x-mlxserve-not-stored"] == nil)
+    let kept = try app.send("GET", "/v1/chat/completions").json
+    #expect(kept["data"]?.arrayValue?.map { $0["id"] } == [stored.json["id"]])
+    #expect(kept["data"]?[0]?["metadata"] == ["a": "b"])
+    fill(disk)
+    let one = "/v1/chat/completions/\(stored.json["id"]?.stringValue ?? "")"
+    #expect(try app.send("POST", one, body: #"{"metadata":{}}"#).refusal == "507 storage_full null")
+    #expect(try app.send("DELETE", one).refusal == "507 storage_full null")
+    #expect(try app.send("GET", one).json["metadata"] == ["a": "b"])
+  }
+
   @Test func `a background answer that cannot be stored is found while the server runs`() throws {
     let disk = SimulatedDisk()
     let app = try app(disk, FakeService("never ends", end: nil))

@@ -199,7 +199,7 @@ enum Flags {
         help: "where stored responses and conversations outlive the server"),
       Flag(
         name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
-        help: "responses, and as many conversations, that are kept: 64 MiB and 30 days at most"),
+        help: "responses, and as many conversations and chat completions, that are kept: 64 MiB and 30 days"),
       Flag(name: "no-ui", kind: .toggle, help: "do not serve the chat page at /"),
       Flag(
         name: "embedding-model", kind: .text, placeholder: "MODEL",

@@ -33,14 +33,18 @@ package struct Request: Sendable {
 
   /// All values of `name` in the query, in order.
   package func queries(_ name: String) -> [String] {
-    guard let query = target.query else { return [] }
-    var values: [String] = []
-    for item in Array(query.utf8).split(separator: UInt8(ascii: "&")) {
+    queryItems.filter { $0.name.utf8.elementsEqual(name.utf8) }.map(\.value)
+  }
+
+  /// All names and values of the query, in order.
+  package var queryItems: [(name: String, value: String)] {
+    Array((target.query ?? "").utf8).split(separator: UInt8(ascii: "&")).map { item in
       let parts = item.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      guard Self.formDecoded(parts[0]).elementsEqual(name.utf8) else { continue }
-      values.append(String(decoding: parts.count > 1 ? Self.formDecoded(parts[1]) : [], as: UTF8.self))
+      let value = parts.count > 1 ? Self.formDecoded(parts[1]) : []
+      return (
+        String(decoding: Self.formDecoded(parts[0]), as: UTF8.self), String(decoding: value, as: UTF8.self)
+      )
     }
-    return values
   }
 
   /// A request made in code: for tests and for routes called without a socket.

@@ -30,6 +30,8 @@ package struct ChatRequest: Sendable {
   package var templateArguments = JSONObject()
   package var addsGenerationPrompt = true
   package var continuesFinalMessage = false
+  /// Whether the answer is kept, for clients to read it again.
+  package var isStored = false
   /// Whether the answer begins with the text that it continues.
   package var echoes = false
   /// Text that the answer is likely to repeat.
@@ -79,6 +81,7 @@ extension ChatRequest {
     addsGenerationPrompt = try fields.bool("add_generation_prompt") ?? !continuesFinalMessage
     try Self.checkContinuation(continuesFinalMessage, addsGenerationPrompt, messages)
     prediction = try Self.prediction(&fields)
+    isStored = try fields.bool("store") ?? false
     try Self.acceptHints(&fields)
     echoes = try fields.bool("echo") ?? false
     if echoes, !continuesFinalMessage {

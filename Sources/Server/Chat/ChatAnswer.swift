@@ -7,12 +7,15 @@ import Inference
 import JSON
 import OpenAI
 import Pipeline
+import Platform
 
 struct ChatAnswer {
   let request: ChatRequest
   let header: AnswerHeader
   let run: SearchingRun
   let core: RequestContext
+  /// The body of a request whose answer is to be stored.
+  let asked: JSONValue
 
   // MARK: Whole
 
@@ -47,32 +50,48 @@ struct ChatAnswer {
 
   /// Waits for the end. A client that leaves meanwhile gets nothing, and the generations end.
   func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var kept = (0..<request.options.choices).map { index in
-      Kept(
-        choice: ChatChoice(
-          index: index, content: "", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop))
-    }
+    var kept = noneKept
     do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
+      try run.run(context, isClientGone: context.isClientGone, weight: weight) {
         (event) throws(SocketError) in
-        switch event {
-        case .piece(let index, let piece):
-          add(piece, to: &kept[index])
-          kept[index].choice.malformedCalls = parts[index].stream.malformedCalls
-        case .citation(let number):
-          kept[0].choice.citations += [run.citation(number, at: kept[0].rounds.length)].compactMap(
-            \.self)
-        case .searchBegan: kept[0].rounds.divide()
-        case .searchEnded(let outcome): kept[0].choice.searches.append(outcome.item)
-        }
+        keep(event, in: &kept)
       }
     } catch {
       throw APIError(error, param: "messages")
     }
+    let made = made(of: kept)
+    var response = Response(parts: made.parts)
+    if let error = store(made) { response.headers.add("x-mlxserve-not-stored", error.code ?? error.type) }
+    return response
+  }
+
+  private var noneKept: [Kept] {
+    (0..<request.options.choices).map { index in
+      Kept(
+        choice: ChatChoice(
+          index: index, content: "", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop))
+    }
+  }
+
+  private func keep(_ event: SearchingRun.Event, in kept: inout [Kept]) {
+    switch event {
+    case .piece(let index, let piece):
+      add(piece, to: &kept[index])
+      kept[index].choice.malformedCalls = parts[index].stream.malformedCalls
+    case .citation(let number):
+      kept[0].choice.citations += [run.citation(number, at: kept[0].rounds.length)].compactMap(\.self)
+    case .searchBegan: kept[0].rounds.divide()
+    case .searchEnded(let outcome): kept[0].choice.searches.append(outcome.item)
+    }
+  }
+
+  /// The whole answer.
+  private func made(of kept: [Kept]) -> ChatResponse {
     let choices = kept.enumerated().map { [core] index, kept in
       var choice = kept.choice
       if request.echoes { choice.content = echoed + choice.content }
-      choice.details.tokens = run.run?.takeTokens(of: index)
+      // Those of a stream have been told.
+      choice.details.tokens = request.options.streams ? nil : run.run?.takeTokens(of: index)
       if request.topLogprobs != nil {
         choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
       }
@@ -81,9 +100,41 @@ struct ChatAnswer {
     let prompt = parts.first?.request.promptTokens ?? []
     let details = core.promptDetails(
       request.options, prompt: prompt, found: parts.first?.promptLogprobs ?? [])
-    return Response(
-      parts: ChatResponse(header: header, choices: choices, usage: run.usage ?? Usage(), details: details)
-        .parts)
+    return ChatResponse(header: header, choices: choices, usage: run.usage ?? Usage(), details: details)
+  }
+
+  // MARK: Stored
+
+  /// Bytes of a value for a likely token in log probabilities.
+  private static let logprobBytes = 800
+
+  /// About what is kept of a piece; of an answer that is stored also as a value and as a record.
+  private func weight(_ piece: TokenStream.Piece) -> Int {
+    let bytes = AnswerRun.keptBytes(piece)
+    guard request.isStored else { return bytes }
+    guard case .content(_, let tokens) = piece, request.topLogprobs != nil else { return 3 * bytes }
+    return tokens.reduce(3 * bytes) { $0 + Self.logprobBytes * (1 + $1.top.count) }
+  }
+
+  /// Keeps the answer for clients to read it again.
+  ///
+  /// - Returns: why it is not kept; nil when it is, or is not to be.
+  private func store(_ made: ChatResponse) -> APIError? {
+    guard request.isStored, let body = made.json.objectValue else { return nil }
+    let head = StoredCompletion.Head(
+      id: header.id, created: header.created, model: header.model,
+      metadata: asked["metadata"]?.objectValue.map(JSONValue.object) ?? [:])
+    do throws(APIError) {
+      try storing { () throws(PlatformError) in
+        try core.records.put(
+          StoredCompletion(head: head, body: body, messages: asked["messages"]?.arrayValue ?? []))
+      }
+      // What is stored counts at once.
+      core.server.models.observe()
+      return nil
+    } catch {
+      return error
+    }
   }
 
   /// Of the generation that runs.
@@ -127,15 +178,21 @@ struct ChatAnswer {
   func stream(_ context: ConnectionContext) -> Response {
     .events { events in
       var state = StreamState(choices: request.options.choices)
+      var kept = noneKept
       do throws(AnswerFailure) {
         try run.run(
-          context, isClientGone: events.isClientGone,
+          context, isClientGone: events.isClientGone, weight: request.isStored ? weight : nil,
           onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (event) throws(SocketError) in try send(event, to: events, &state) })
+          deliver: { (event) throws(SocketError) in
+            if request.isStored { keep(event, in: &kept) }
+            try send(event, to: events, &state)
+          })
       } catch {
         guard case .clientGone = error else { return fail(events, error) }
         throw SocketError.clientGone
       }
+      // Before the end is told: a client may ask for it at once.
+      if request.isStored { _ = store(made(of: kept)) }
       if request.options.includesUsage {
         try events.send(ChatChunk.usage(run.usage ?? Usage(), header: header).bytes)
       }

@@ -28,7 +28,8 @@ struct ChatRoute {
       (request) throws(APIError) in try ChatPlan(core, media: media).makeRun(request)
     }
     let answer = ChatAnswer(
-      request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core)
+      request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core,
+      asked: request.isStored ? form.body : .null)
     var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
     response.nameIgnored(request.ignored + request.dropped, request.format)
     return response

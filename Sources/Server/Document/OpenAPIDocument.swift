@@ -40,6 +40,24 @@ struct OpenAPIDocument {
       summary: "Answers a conversation", request: "ChatRequest", response: "ChatCompletion",
       event: "ChatCompletionChunk"),
     Operation(
+      method: "GET", pattern: "/v1/chat/completions", id: "listChatCompletions",
+      summary: "Completions that were stored; also filtered by metadata[KEY]", response: "ChatCompletionList",
+      query: ["after", "before", "limit", "order", "model"]),
+    Operation(
+      method: "GET", pattern: "/v1/chat/completions/:id", id: "retrieveChatCompletion",
+      summary: "A stored completion", response: "ChatCompletion"),
+    Operation(
+      method: "POST", pattern: "/v1/chat/completions/:id", id: "updateChatCompletion",
+      summary: "Changes the metadata of a stored completion", request: "ChatCompletionUpdate",
+      response: "ChatCompletion"),
+    Operation(
+      method: "DELETE", pattern: "/v1/chat/completions/:id", id: "deleteChatCompletion",
+      summary: "Forgets a stored completion", response: "Deleted"),
+    Operation(
+      method: "GET", pattern: "/v1/chat/completions/:id/messages", id: "listChatMessages",
+      summary: "The messages that a stored completion was asked with", response: "ChatMessageList",
+      query: ["after", "before", "limit", "order"]),
+    Operation(
       method: "POST", pattern: "/v1/completions", id: "createCompletion", summary: "Goes on with a text",
       request: "CompletionRequest", response: "Completion", event: "Completion"),
     Operation(
@@ -95,6 +113,17 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/api/ps", id: "ollamaRunning",
       summary: "The loaded models, as Ollama lists them", response: "OllamaList",
       error: "OllamaError"),
+    Operation(
+      method: "GET", pattern: "/api/v0/models", id: "studioModels",
+      summary: "The models, as LM Studio lists them",
+      response: "StudioModelList"),
+    Operation(
+      method: "GET", pattern: "/api/v0/models/:id", id: "studioModel",
+      summary: "One model, as LM Studio tells it",
+      response: "StudioModel"),
+    Operation(
+      method: "GET", pattern: "/api/v0/models/:owner/:name", id: "studioModelOfOwner",
+      summary: "One model whose id has a slash", response: "StudioModel"),
     Operation(
       method: "POST", pattern: "/api/show", id: "ollamaShow", summary: "One model, as Ollama describes it",
       request: "OllamaModelRequest", response: "Any", error: "OllamaError"),

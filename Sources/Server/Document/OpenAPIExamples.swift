@@ -32,6 +32,7 @@ enum OpenAPIExamples {
       ]
     ],
     "ConversationRequest": ["metadata": ["topic": "greetings"]],
+    "ChatCompletionUpdate": ["metadata": ["topic": "farewells"]],
     "ConversationUpdate": ["metadata": ["topic": "farewells"]],
     "ConversationItemsRequest": ["items": [["type": "message", "role": "user", "content": "Hello!"]]],
     "UploadRequest": [

@@ -138,6 +138,7 @@ enum OpenAPIResponsesWire {
       {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
     "ConversationRequest": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions),
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}},
+    "ChatCompletionUpdate": {"type": "object", "required": ["metadata"], "properties": {\#(OpenAPIRequests.descriptions)}},
     "ConversationUpdate": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions)}},
     "ConversationItemsRequest": {"type": "object", "required": ["items"], "properties": {
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}}

@@ -180,6 +180,25 @@ struct OllamaCard {
     loaded?.contextTokens ?? text["max_position_embeddings"]?.intValue
   }
 
+  /// The model in LM Studio's words.
+  var studioJSON: JSONValue {
+    let id = status.source.id
+    let owner = id.utf8.contains(UInt8(ascii: "/")) ? id.prefix { $0 != "/" } : "local"
+    let sees = config["vision_config"]?.objectValue != nil
+    let type = loaded?.embedder != nil ? "embeddings" : sees ? "vlm" : "llm"
+    var object = JSONObject([
+      ("id", .string(id)), ("object", "model"), ("type", .string(type)),
+      ("publisher", .string(String(owner))),
+      ("arch", .string(family)), ("compatibility_type", "mlx"), ("quantization", .string(quantization)),
+      ("state", loaded == nil ? "not-loaded" : "loaded"),
+    ])
+    object["max_context_length"] = contextLength.map(JSONValue.int)
+    object["loaded_context_length"] = loaded.map { .int($0.contextTokens) }
+    let takesTools = capabilities.arrayValue?.contains("tools") == true
+    object["capabilities"] = takesTools ? ["tool_use"] : []
+    return .object(object)
+  }
+
   func info(name: String) -> JSONValue {
     var info = JSONObject([
       ("general.architecture", .string(family)), ("general.basename", .string(name)),

@@ -1,4 +1,4 @@
-// Stored responses and conversations as one client sees them: its own, and those that belong to nobody.
+// Stored responses, conversations and chat completions as one client sees them: its own, and those that belong to nobody.
 //
 // A client with a key sees what was stored with that key, or with another one of the same name. Records of a server
 // without keys are nobody's: everybody could read them when they were written. Whatever is somebody else's does not
@@ -12,6 +12,7 @@ import Platform
 struct ClientRecords: Sendable {
   private let responses: RecordStore
   private let conversations: RecordStore
+  private let completions: RecordStore
   /// What is written into this client's records; nil for a client without a key.
   private let owner: String?
   /// Where the values of records are claimed.
@@ -19,9 +20,11 @@ struct ClientRecords: Sendable {
   private let shortage = Monitor(0)
 
   init(
-    responses: RecordStore, conversations: RecordStore, client: ClientIdentity, memory: MemoryLoan? = nil
+    responses: RecordStore, conversations: RecordStore, completions: RecordStore, client: ClientIdentity,
+    memory: MemoryLoan? = nil
   ) {
     self.memory = memory
+    self.completions = completions
     self.responses = responses
     self.conversations = conversations
     owner = client.name == nil ? nil : String(client.number, radix: 16)
@@ -148,6 +151,57 @@ struct ClientRecords: Sendable {
       return conversation.bytes
     }
     return result
+  }
+}
+
+// MARK: Chat completions
+
+extension ClientRecords {
+  func completion(_ id: String) -> StoredCompletion? {
+    guard let found = claimed(completions.get(id)).flatMap(StoredCompletion.init), sees(found.owner) else {
+      return nil
+    }
+    return found
+  }
+
+  /// What is told of each to choose among them, the oldest first.
+  func completionHeads() -> [StoredCompletion.Head] {
+    completions.ids.compactMap { id in
+      guard let found = completions.get(id).flatMap(StoredCompletion.head), sees(found.owner) else {
+        return nil
+      }
+      return found.head
+    }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
+  }
+
+  func put(_ completion: StoredCompletion) throws(PlatformError) {
+    var completion = completion
+    completion.owner = owner
+    try completions.put(completion.head.id, completion.bytes)
+  }
+
+  /// Changes a completion as one step; nil when there is none. It stays whose it was.
+  func updateCompletion(
+    _ id: String, _ change: (inout StoredCompletion) -> Void
+  ) throws(PlatformError) -> StoredCompletion? {
+    var result: StoredCompletion?
+    try completions.update(id) { bytes in
+      guard var completion = claimed(bytes).flatMap(StoredCompletion.init), sees(completion.owner) else {
+        return nil
+      }
+      change(&completion)
+      result = completion
+      return completion.bytes
+    }
+    return result
+  }
+
+  /// False when there is none.
+  func removeCompletion(_ id: String) throws(PlatformError) -> Bool {
+    guard let found = completions.get(id).flatMap(StoredCompletion.head), sees(found.owner) else {
+      return false
+    }
+    return try completions.remove(id)
   }
 }
 

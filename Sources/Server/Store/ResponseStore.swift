@@ -1,4 +1,4 @@
-// Stored responses and conversations.
+// Stored responses and conversations, and the store of these and of chat completions.
 
 import HTTP
 import JSON
@@ -120,12 +120,17 @@ struct StoredConversation: Sendable, Equatable {
 
   /// What stands before the items, which can be megabytes: the owner, and the conversation as the API shows it.
   static func head(_ bytes: [UInt8]) -> (owner: String?, object: JSONValue)? {
+    first("conversation", of: bytes).map { ($0.owner, $0.value) }
+  }
+
+  /// The first member of a record but for the owner, who stands before it.
+  static func first(_ name: String, of bytes: [UInt8]) -> (owner: String?, value: JSONValue)? {
     guard var reader = try? JSONReader(bytes), (try? reader.enterObject()) != nil else { return nil }
     var owner: String?
     var key: [UInt8] = []
     while (try? reader.nextKey(into: &key)) == true {
       guard let value = try? reader.readValue() else { return nil }
-      if key.elementsEqual("conversation".utf8) { return (owner, value) }
+      if key.elementsEqual(name.utf8) { return (owner, value) }
       owner = value.stringValue
     }
     return nil
@@ -151,9 +156,9 @@ struct StoredConversation: Sendable, Equatable {
 package final class ResponseStore: Sendable {
   /// Bounds of the store, and where it is.
   package struct Settings: Sendable {
-    /// Responses, and as many conversations; the oldest go first.
+    /// Responses, and as many conversations and chat completions; the oldest go first.
     package var count = 1_000
-    /// Of each of the two, as JSON.
+    /// Of each of the three, as JSON.
     package var bytes = 64 << 20
     /// Seconds after which they are forgotten.
     package var seconds = 30 * 24 * 3_600
@@ -168,10 +173,11 @@ package final class ResponseStore: Sendable {
   }
 
   /// Of everything that is kept in memory.
-  var byteCount: Int { responses.totalBytes + conversations.totalBytes }
+  var byteCount: Int { responses.totalBytes + conversations.totalBytes + completions.totalBytes }
 
   private let responses: RecordStore
   private let conversations: RecordStore
+  private let completions: RecordStore
   private let lock: FolderLock?
 
   /// Reads what the folder holds. Responses that were under way when their server ended are failed now.
@@ -195,7 +201,8 @@ package final class ResponseStore: Sendable {
     }
     self.init(
       responses: try store(Self.folders[0], StoredResponse.describe),
-      conversations: try store(Self.folders[1], StoredConversation.describe), lock: lock)
+      conversations: try store(Self.folders[1], StoredConversation.describe),
+      completions: try store(Self.folders[2], StoredCompletion.describe), lock: lock)
     endInterrupted()
   }
 
@@ -207,20 +214,25 @@ package final class ResponseStore: Sendable {
       responses: RecordStore(
         limits: settings.limits, now: settings.now, describe: StoredResponse.describe),
       conversations: RecordStore(
-        limits: settings.limits, now: settings.now, describe: StoredConversation.describe), lock: nil)
+        limits: settings.limits, now: settings.now, describe: StoredConversation.describe),
+      completions: RecordStore(
+        limits: settings.limits, now: settings.now, describe: StoredCompletion.describe), lock: nil)
   }
 
-  private init(responses: RecordStore, conversations: RecordStore, lock: FolderLock?) {
+  private init(
+    responses: RecordStore, conversations: RecordStore, completions: RecordStore, lock: FolderLock?
+  ) {
     self.responses = responses
     self.conversations = conversations
+    self.completions = completions
     self.lock = lock
   }
 
-  /// Where responses and conversations are, within the folder.
-  static let folders = ["responses", "conversations"]
+  /// Where responses, conversations and chat completions are, within the folder.
+  static let folders = ["responses", "conversations", "completions"]
 
   /// Whether what is acknowledged reaches the folder.
-  var health: StoreHealth { responses.health + conversations.health }
+  var health: StoreHealth { responses.health + conversations.health + completions.health }
 
   private func endInterrupted() {
     for id in responses.ids {
@@ -239,6 +251,8 @@ package final class ResponseStore: Sendable {
 
   /// The store as one client sees it.
   func records(of client: ClientIdentity, memory: MemoryLoan? = nil) -> ClientRecords {
-    ClientRecords(responses: responses, conversations: conversations, client: client, memory: memory)
+    ClientRecords(
+      responses: responses, conversations: conversations, completions: completions, client: client,
+      memory: memory)
   }
 }

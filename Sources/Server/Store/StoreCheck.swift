@@ -11,11 +11,14 @@ extension ResponseStore {
   ) throws(PlatformError) -> FolderReport {
     var report = FolderReport()
     let kinds: [([UInt8]) -> Bool] = [
-      { StoredResponse($0) != nil }, { StoredConversation($0) != nil },
+      { StoredResponse($0) != nil }, { StoredConversation($0) != nil }, { StoredCompletion($0) != nil },
     ]
-    let describe = [StoredResponse.describe, StoredConversation.describe]
+    let found = try files.names(in: folder)
+    let describe = [StoredResponse.describe, StoredConversation.describe, StoredCompletion.describe]
     for (index, kind) in folders.enumerated() {
       let inner = folder + "/" + kind
+      // Earlier versions stored no chat completions.
+      guard index < 2 || found.contains(kind) else { continue }
       // Temporary files are those of a server that writes now, or go at the next start.
       for name in try files.names(in: inner) where name.hasSuffix(RecordStore.ending) {
         let result = try RecordFile.read(

@@ -12,16 +12,18 @@ extension Request {
   ///
   /// - Parameters:
   ///   - oldestFirst: ids of all objects.
+  ///   - isUsuallyAscending: whether the oldest are first unless asked otherwise.
   ///   - object: the object of an index of these, which has an `id`; asked for those of the page.
   func listPage(
     _ oldestFirst: [String], limits: ClosedRange<Int> = 1...listLimit, usual: Int = 20,
-    object: (Int) -> JSONValue
+    isUsuallyAscending: Bool = false, object: (Int) -> JSONValue
   ) throws(APIError) -> JSONValue {
     let limit = try integerQuery("limit", in: limits) ?? usual
     var ordered = Array(oldestFirst.indices)
     switch query("order") {
-    case nil, "desc": ordered.reverse()
+    case "desc": ordered.reverse()
     case "asc": break
+    case nil: if !isUsuallyAscending { ordered.reverse() }
     default: throw .invalidValue("order", "expected 'asc' or 'desc'")
     }
     let (places, hasMore) = try page(of: ordered.map { oldestFirst[$0] }, limit: limit)
