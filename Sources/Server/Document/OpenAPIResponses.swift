@@ -184,6 +184,7 @@ enum OpenAPIResponses {
         "structured_output": {"json_object": "boolean", "json_schema": "boolean", "regex": "boolean",
           "choice": "boolean", "grammar": "boolean", "structural_tag": "boolean",
           "additional_properties": "boolean"},
+        "sampling": "object",
         "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "media_parts": "integer", "tools": "integer",
           "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",
           "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
