@@ -171,6 +171,7 @@ package enum CommandLineTool {
   /// With what the environment and the configuration file say.
   private static func withSettings(_ given: ParsedFlags, of command: Command) throws -> ParsedFlags {
     var flags = given
+    tellUnreadVariables(asJSON: flags.isSet("json-log"))
     try flags.fill(try ConfigurationFile.environment(command.flags), flags: command.flags)
     guard !flags.isSet("no-config"),
       let file = try ConfigurationFile.find(flags.text("config"), flags: Command.allFlags)
@@ -180,6 +181,20 @@ package enum CommandLineTool {
     flags.configurationPath = file.path
     try flags.fill(file.settings, flags: command.flags)
     return flags
+  }
+
+  /// A mistyped variable would be a setting that is silently not there.
+  private static func tellUnreadVariables(asJSON: Bool) {
+    for (name, meant) in ConfigurationFile.unread(Environment.all, flags: Command.allFlags) {
+      let advice =
+        meant.map { "did you mean \($0)?" } ?? "'mlxserve --help' lists the flags; each has a variable"
+      if asJSON {
+        Log.configure(level: .info, json: true)
+        Log.warning("a variable means nothing", ["variable": name, "advice": advice])
+      } else {
+        Terminal.tell("mlxserve: the variable \(Terminal.safe(name)) means nothing; \(advice)")
+      }
+    }
   }
 
   private static func printHelp(for command: Command?) -> Int32 {

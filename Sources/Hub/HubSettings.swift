@@ -123,7 +123,7 @@ package struct HubSettings: Sendable {
 
   private static func secret(_ path: String) throws(HubError) -> String {
     do {
-      let bytes = try File.read(path, limit: 64 << 10)
+      let bytes = File.withoutMark(try File.read(path, limit: 64 << 10))
       return trimmed(String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self))
     } catch {
       throw .disk(error)

@@ -56,6 +56,33 @@ import Testing
     #expect(!parsed.isSet("api-key"))
   }
 
+  @Test func `a variable that nothing reads is named with what was meant`() {
+    let given = [
+      ("MLXSERVE_PROT", "80"), ("MLXSERVE_MODLE", "x"), ("MLXSERVE_API_KEYS", "k"),
+      ("MLXSERVE_CACHE_DIR", "x"),
+      ("MLXSERVE_PORT", "80"), ("MLXSERVE_API_KEY", "k"), ("MLXSERVE_CACHE", "/x"), ("MLXSERVE_CONFIG", "/x"),
+      ("MLXSERVE_URL", "http://h"), ("MLXSERVE_GIRAFFE", "1"), ("MLX_PROT", "1"), ("HOME", "/"),
+    ]
+    let unread = ConfigurationFile.unread(given.map { (name: $0, value: $1) }, flags: Command.allFlags)
+    #expect(
+      unread.map(\.name) == ["MLXSERVE_PROT", "MLXSERVE_MODLE", "MLXSERVE_API_KEYS", "MLXSERVE_GIRAFFE"])
+    #expect(unread.map(\.meant) == ["MLXSERVE_PORT", "MLXSERVE_MODEL", "MLXSERVE_API_KEY", nil])
+  }
+
+  @Test func `what Kubernetes says of a service with the program's name is no setting`() throws {
+    let given = [
+      ("MLXSERVE_PORT", "tcp://10.0.0.1:80"), ("MLXSERVE_PORT_80_TCP", "tcp://10.0.0.1:80"),
+      ("MLXSERVE_PORT_80_TCP_ADDR", "10.0.0.1"), ("MLXSERVE_PORT_80_TCP_PORT", "80"),
+      ("MLXSERVE_PORT_80_TCP_PROTO", "tcp"), ("MLXSERVE_SERVICE_HOST", "10.0.0.1"),
+      ("MLXSERVE_SERVICE_PORT", "80"), ("MLXSERVE_SERVICE_PORT_HTTP", "80"),
+    ]
+    #expect(
+      ConfigurationFile.unread(given.map { (name: $0, value: $1) }, flags: Command.allFlags).map(\.name) == []
+    )
+    let variables = Dictionary(uniqueKeysWithValues: given)
+    #expect(try ConfigurationFile.environment(flags) { variables[$0] } == [])
+  }
+
   @Test func `a bad value says where it stands`() throws {
     var parsed = try ParsedFlags([], flags: flags)
     #expect(

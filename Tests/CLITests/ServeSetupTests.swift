@@ -34,7 +34,8 @@ import Testing
       #expect(try refusal("--host", host, "--api-key", "k") == nil)
       #expect(try refusal("--host", host, "--allow-anonymous") == nil)
     }
-    for host in ["127.0.0.1", "localhost", "::1"] { #expect(try refusal("--host", host) == nil) }
+    for host in ["127.0.0.1", "localhost", "::1", "[::1]"] { #expect(try refusal("--host", host) == nil) }
+    #expect(try refusal("--host", "[::]")?.hasPrefix("--host :: lets other machines in") == true)
     #expect(try refusal("--unix", "/tmp/s") == nil)
   }
 
@@ -70,7 +71,7 @@ import Testing
     #expect(try refusal("--unix-mode", "600") == "--unix-mode needs --unix")
     #expect(try refusal("--allow-host", "a:80")?.contains("without a port") == true)
     #expect(try refusal("--allow-host", "a b")?.contains("without a port") == true)
-    for name in ["*", "box.example", "fe80::1"] {
+    for name in ["*", "box.example", "fe80::1", "[fe80::1]"] {
       #expect(try refusal("--allow-host", name) == nil, "\(name)")
     }
     for origin in ["https://a.example/", "a.example", "https://", "https:/a"] {

@@ -209,6 +209,26 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    ("app://obsidian.md", true), ("app://-", true), ("tauri://localhost", true),
+    ("http://tauri.localhost", true),
+    ("https://tauri.localhost", true), ("vscode-webview://0abc-def", true),
+    ("vscode-file://vscode-app", true),
+    ("null", false), ("file://", false), ("https://evil.com", false),
+    ("http://tauri.localhost.evil.com", false),
+    ("application://x", false), ("https://app://x", false), ("http://x.tauri.localhost", false),
+  ])
+  func `pages of desktop programs come with one flag, and no page of the web does`(
+    origin: String, isDesktop: Bool
+  ) throws {
+    let headers: Headers = ["host": "localhost", "origin": origin]
+    #expect(try refusal(makeDoor(app), headers) == "403 origin_not_allowed null")
+    let door = try makeDoor(app) { $0.origins = OriginRules(desktop: true) }
+    #expect(try refusal(door, headers) == (isDesktop ? nil : "403 origin_not_allowed null"))
+    let answer = try door.send("GET", "/v1/models", headers: headers)
+    #expect(answer.headers["access-control-allow-origin"] == (isDesktop ? origin : nil))
+  }
+
   @Test func `a page may talk to the host it came from`() throws {
     let door = try makeDoor(app) { $0.hosts = HostRules(allowed: ["box.local"]) }
     #expect(try refusal(door, ["host": "box.local:8080", "origin": "https://box.local"]) == nil)

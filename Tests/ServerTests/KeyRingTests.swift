@@ -20,6 +20,21 @@ import Testing
     #expect(client(ring, "# who") == nil)
   }
 
+  @Test func `the mark of an editor before UTF-8 is no part of a key, and UTF-16 is refused by name`() throws
+  {
+    for text in ["sk-1\n", "alice: sk-1\r\n", "# keys\nsk-1"] {
+      let file = KeyFile("\u{FEFF}" + text)
+      let ring = try KeyRing(file: file.path)
+      #expect(ring.count == 1 && client(ring, "sk-1") != nil && client(ring, "\u{FEFF}sk-1") == nil)
+    }
+    let named = KeyFile("\u{FEFF}alice: sk-1")
+    #expect(client(try KeyRing(file: named.path), "sk-1")?.name == "alice")
+    // Without its mark, which is no UTF-8, but with its zeros.
+    let wide = KeyFile("s\0k\0-\0" + "1\0\n\0")
+    let error = try #require(throws: KeyError.self) { try KeyRing(file: wide.path) }
+    #expect(error.description.hasSuffix("line 1: this is no text in UTF-8: save the file as that"))
+  }
+
   @Test func `a role stands after the name, and old files mean what they meant`() throws {
     let oldFile = KeyFile("alice: sk-1\nsk-2")
     let old = try KeyRing(file: oldFile.path)

@@ -65,10 +65,7 @@ struct ConfigurationFile {
     guard let text = String(validating: bytes, as: UTF8.self) else {
       throw .badSetting(place: path, problem: "this is no text in UTF-8")
     }
-    var lines = text.utf8.split(separator: 10, omittingEmptySubsequences: false).map { Array($0) }
-    if let first = lines.first, first.starts(with: [0xEF, 0xBB, 0xBF]) {
-      lines[0] = Array(first.dropFirst(3))
-    }
+    let lines = File.withoutMark(Array(text.utf8)).split(separator: 10, omittingEmptySubsequences: false)
     var settings: [Setting] = []
     for (index, line) in lines.enumerated() {
       let place = "\(path):\(index + 1)"
@@ -105,11 +102,38 @@ struct ConfigurationFile {
     return rest
   }
 
+  private static let prefix = "MLXSERVE_"
+
   /// The variable that stands for a flag; nil where another part of the program reads it.
   static func variable(of flag: Flag) -> String? {
     // Keys are read where they are checked, from one variable for all.
     guard flag.name != "api-key" else { return nil }
-    return "MLXSERVE_" + flag.name.uppercased().split(separator: "-").joined(separator: "_")
+    return prefix + flag.name.uppercased().split(separator: "-").joined(separator: "_")
+  }
+
+  /// Variables with the program's prefix that nothing reads, each with the name that was probably meant.
+  ///
+  /// - Parameter variables: of the environment, with their values.
+  static func unread(
+    _ variables: [(name: String, value: String)], flags: [Flag]
+  ) -> [(name: String, meant: String?)] {
+    let known = flags.compactMap(Self.variable) + ["API_KEY", "CACHE", "CONFIG"].map { prefix + $0 }
+    // The examples read one more.
+    let read = Set(known + [prefix + "URL"])
+    return variables.filter { name, value in
+      name.hasPrefix(prefix) && !read.contains(name) && !isOfKubernetes(name, value)
+    }.map { name, _ in
+      let meant = suggest(
+        for: String(name.dropFirst(prefix.count)), among: known.map { String($0.dropFirst(prefix.count)) })
+      return (name, meant.map { prefix + $0 })
+    }
+  }
+
+  /// Kubernetes tells the containers of a namespace of its services: one that is called `mlxserve` has
+  /// `MLXSERVE_PORT=tcp://10.0.0.1:80`, `MLXSERVE_SERVICE_HOST` and a few more.
+  private static func isOfKubernetes(_ name: String, _ value: String) -> Bool {
+    value.hasPrefix("tcp://") || value.hasPrefix("udp://") || name.contains("_SERVICE_HOST")
+      || name.contains("_SERVICE_PORT") || name.contains("_TCP_") || name.contains("_UDP_")
   }
 
   /// What the environment says of these flags; several values of one flag stand on lines of their own.
@@ -118,7 +142,9 @@ struct ConfigurationFile {
   ) throws(UsageError) -> [Setting] {
     var settings: [Setting] = []
     for flag in flags {
-      guard let name = Self.variable(of: flag), let text = variable(name), !text.isEmpty else { continue }
+      guard let name = Self.variable(of: flag), let text = variable(name), !text.isEmpty,
+        !isOfKubernetes(name, text)
+      else { continue }
       if case .toggle = flag.kind, truth(text) == nil {
         throw .badSetting(place: name, problem: "is on or off: true or false")
       }

@@ -249,6 +249,10 @@ enum Flags {
         help: "web pages that may use the server, such as https://chat.example.com, repeatable; '*' is all",
         isRepeatable: true),
       Flag(
+        name: "allow-desktop-apps", kind: .toggle,
+        help: "pages of desktop programs may use the server: app://, tauri://, vscode-webview:// and the like"
+      ),
+      Flag(
         name: "unix", kind: .text, placeholder: "PATH",
         help: "listen on a Unix socket, and on TCP only if --host or --port is given too"),
       Flag(

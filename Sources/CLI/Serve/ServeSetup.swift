@@ -12,7 +12,17 @@ enum ServeSetup {
   private static let mediaBodyBytes = 48 << 20
   static let defaultHost = "127.0.0.1"
 
-  static func host(_ flags: ParsedFlags) -> String { flags.text("host") ?? defaultHost }
+  static func host(_ flags: ParsedFlags) -> String { address(flags, "host") }
+
+  private static func address(_ flags: ParsedFlags, _ name: String) -> String {
+    unbracketed(flags.text(name) ?? defaultHost)
+  }
+
+  /// An IPv6 address may stand in brackets, as in URLs.
+  private static func unbracketed(_ text: String) -> String {
+    guard text.hasPrefix("["), let (host, port) = Authority.parse(text), port == nil else { return text }
+    return host
+  }
 
   /// A Unix socket alone is enough; with `--host` or `--port` there is TCP too.
   static func listensOnTCP(_ flags: ParsedFlags) -> Bool {
@@ -29,16 +39,17 @@ enum ServeSetup {
     settings.keyFile = flags.text("api-key-file")
     settings.hosts = HostRules(
       bind: host(flags), allowed: try hosts(flags.texts("allow-host")), machine: Machine.name)
-    settings.origins = OriginRules(allowed: try origins(flags.texts("allow-origin")))
+    settings.origins = OriginRules(
+      allowed: try origins(flags.texts("allow-origin")), desktop: flags.isSet("allow-desktop-apps"))
     let access = try Access(settings)
     guard
       access.needsKey || flags.isSet("allow-anonymous")
-        || HostRules.isLoopback(flags.text("admin-host") ?? defaultHost)
+        || HostRules.isLoopback(address(flags, "admin-host"))
     else {
       throw UsageError.unusable(
         flag: "admin-host",
         reason:
-          "\(flags.text("admin-host") ?? "") lets other machines administrate: ask for keys with --api-key-file"
+          "\(address(flags, "admin-host")) lets other machines administrate: ask for keys with --api-key-file"
       )
     }
     guard
@@ -59,7 +70,7 @@ enum ServeSetup {
         throw .badValue(flag: "allow-host", value: name, expected: "a name without a port, or '*'")
       }
     }
-    return names
+    return names.map(unbracketed)
   }
 
   private static func origins(_ origins: [String]) throws(UsageError) -> [String] {
@@ -114,7 +125,7 @@ enum ServeSetup {
     var limits = Limits()
     limits.connections = administrationConnections
     var configuration = door.listenerConfiguration(limits: limits, entrance: .administration)
-    configuration.host = flags.text("admin-host") ?? defaultHost
+    configuration.host = address(flags, "admin-host")
     configuration.listensOnTCP = flags.isSet("admin-host") || flags.isSet("admin-port")
     configuration.port = flags.integer("admin-port") ?? 0
     if configuration.listensOnTCP, flags.integer("admin-port") == nil {

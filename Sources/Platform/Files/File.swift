@@ -73,6 +73,11 @@ package enum File {
     #endif
   }
 
+  /// The bytes of a text without the mark that some editors put before UTF-8.
+  package static func withoutMark(_ text: [UInt8]) -> [UInt8] {
+    text.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(text.dropFirst(3)) : text
+  }
+
   /// Whether there is something at the path, links followed; false also where the way to it is closed.
   package static func exists(_ path: String) -> Bool { isPath(path) && access(path, F_OK) == 0 }
 

@@ -118,7 +118,8 @@ package final class Access: Sendable {
       throw APIError(
         status: 403, type: "permission_error", code: "origin_not_allowed",
         message: "Pages of '\(APIError.shortened(origin))' may not use this server. "
-          + "Start it with --allow-origin to let them.")
+          + "Start it with --allow-origin to let them, or with --allow-desktop-apps for a program's own pages."
+      )
     }
     guard request.method == "OPTIONS", request.headers.contains("access-control-request-method") else {
       return nil

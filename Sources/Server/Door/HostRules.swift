@@ -55,11 +55,22 @@ package struct HostRules: Sendable {
 package struct OriginRules: Sendable {
   private let allowed: [String]
   private let takesAll: Bool
+  private let takesDesktop: Bool
 
-  /// - Parameter allowed: origins of further pages, exactly as browsers write them; `*` is all.
-  package init(allowed: [String] = []) {
+  /// Schemes of pages that desktop programs bring along: Obsidian and other Electron programs, Tauri, Visual Studio
+  /// Code's webviews and the editor itself. No page of the web has them. `file:` is not among them: browsers send
+  /// `null` for it, as they do for sandboxed frames of any site.
+  private static let desktopSchemes = ["app", "tauri", "vscode-webview", "vscode-file"]
+  /// What Tauri's pages have as their host where a system wants http for them.
+  private static let desktopHost = "tauri.localhost"
+
+  /// - Parameters:
+  ///   - allowed: origins of further pages, exactly as browsers write them; `*` is all.
+  ///   - desktop: whether pages of desktop programs may come.
+  package init(allowed: [String] = [], desktop: Bool = false) {
     self.allowed = allowed
     takesAll = allowed.contains("*")
+    takesDesktop = desktop
   }
 
   /// What `access-control-allow-origin` says to a page of this origin; nil refuses it.
@@ -69,12 +80,17 @@ package struct OriginRules: Sendable {
   func answer(to origin: String, host: String?) -> String? {
     if takesAll { return "*" }
     if allowed.contains(where: { $0.utf8.elementsEqual(origin.utf8) }) { return origin }
+    if takesDesktop, Self.desktopSchemes.contains(where: { origin.utf8.starts(with: "\($0)://".utf8) }) {
+      return origin
+    }
     for scheme in ["http://", "https://"] where origin.utf8.starts(with: scheme.utf8) {
       guard
         let authority = Authority.parse(
           String(decoding: origin.utf8.dropFirst(scheme.utf8.count), as: UTF8.self))
       else { return nil }
-      let isOwn = host.map { $0.utf8.elementsEqual(authority.host.utf8) } ?? false
+      let isOwn =
+        host.map { $0.utf8.elementsEqual(authority.host.utf8) } ?? false
+        || takesDesktop && authority.host.utf8.elementsEqual(Self.desktopHost.utf8)
       return isOwn || HostRules.isLoopback(authority.host) ? origin : nil
     }
     return nil

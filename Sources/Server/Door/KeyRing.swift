@@ -67,11 +67,15 @@ package struct KeyRing: Sendable, Equatable {
     namesAdmins = namesAdmins || other.namesAdmins
   }
 
-  /// Reads a file with one key a line: `key`, `name: key` or `name role: key`. Empty lines and those that begin with `#` mean nothing.
+  /// Reads a file with one key a line: `key`, `name: key` or `name role: key`. Empty lines and those that begin with `#`
+  /// mean nothing, nor does the mark that some editors put before UTF-8.
   ///
   /// - Throws: `KeyError` or `PlatformError`; neither shows a key.
   package init(file path: String) throws {
-    let bytes = try File.read(path, limit: Self.fileBytes)
+    let bytes = File.withoutMark(try File.read(path, limit: Self.fileBytes))
+    if bytes.contains(0) {
+      throw KeyError.badLine(path: path, line: 1, problem: "this is no text in UTF-8: save the file as that")
+    }
     for (index, line) in bytes.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
       let text = Self.trimmed(line)
       guard let first = text.first, first != UInt8(ascii: "#") else { continue }
