@@ -116,6 +116,28 @@ import Testing
     #expect(error.description == "--lazy-encoders contradicts --no-lazy-encoders: give one of them")
   }
 
+  @Test(arguments: [
+    ("[::1]", "::1"), ("::1", "::1"), ("[FE80::1]", "fe80::1"), ("[::1]:80", "[::1]:80"), ("[box]", "[box]"),
+    ("0.0.0.0", "0.0.0.0"),
+  ])
+  func `an IPv6 address may stand in brackets`(given: String, host: String) throws {
+    #expect(ServeSetup.host(try parse("--host", given)) == host)
+  }
+
+  @Test func `there are no more connections than descriptors`() throws {
+    #expect(ServeSetup.limits(try parse(), descriptors: 65_536).connections == 1024)
+    #expect(ServeSetup.limits(try parse(), descriptors: 1024).connections == 768)
+    #expect(ServeSetup.limits(try parse("--max-connections", "5000"), descriptors: 4096).connections == 3840)
+  }
+
+  @Test func `the doctor says how many connections there can be`() {
+    let enough = DoctorCommand.descriptors(524_288)
+    #expect(enough.status == .ok && enough.detail == "524288 at once, enough for 1024 connections")
+    let few = DoctorCommand.descriptors(1024)
+    #expect(few.status == .note && few.detail == "1024 at once, enough for 768 connections")
+    #expect(few.advice?.contains("ulimit -Hn") == true)
+  }
+
   @Test func `limits are taken from flags`() throws {
     let limits = ServeSetup.limits(
       try parse(

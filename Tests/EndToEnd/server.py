@@ -22,10 +22,10 @@ def expected(name):
 class Server:
     """A running server. Standard output is read until the line that names the address."""
 
-    def __init__(self, binary, *flags, model=DEMO, key="none", env=None):
+    def __init__(self, binary, *flags, model=DEMO, key="none", env=None, prefix=()):
         self.binary = binary
         self.demo = DEMO
-        command = [binary, "serve", "--model", str(model), "--port", "0", *flags]
+        command = [binary, *prefix, "serve", "--model", str(model), "--port", "0", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.log = []
         self._reader = threading.Thread(target=self._collect_log, daemon=True)

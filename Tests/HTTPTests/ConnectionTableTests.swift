@@ -131,4 +131,37 @@ import Testing
     let new = try #require(add(table))
     #expect(table.assign(new, to: 1))
   }
+
+  @Test func `at the end new connections have the places of urgent ones, and the end does not wait for them`()
+    throws
+  {
+    let (table, ids) = try full(32)
+    table.leaveIdle(ids[0])
+    table.beginDraining()
+    #expect(!table.enterIdle(ids[1]))
+    // A sixteenth of 32 places; the one that waits longer makes room.
+    let late = (0..<3).map { _ in table.add(socket, from: peer("127.0.0.1")) }
+    #expect(late == [.reserve(32), .reserve(33), .full(limit: 32)])
+    #expect(table.enterIdle(32))
+    #expect(table.add(socket, from: peer("127.0.0.1")) == .reserve(34))
+    #expect(!table.waitUntilServed(until: .now))
+    for id in ids { table.remove(id) }
+    #expect(table.waitUntilServed(until: .now) && table.count == 3)
+    table.expire()
+    #expect(!table.enterIdle(33))
+  }
+
+  @Test
+  func `without a descriptor the connection that waits longest makes room, or a newcomer may only be urgent`()
+    throws
+  {
+    let (table, ids) = try full(3)
+    #expect(table.makeRoom())
+    #expect(ids.map(table.isEnding) == [true, false, false])
+    for id in ids { table.leaveIdle(id) }
+    #expect(!table.makeRoom())
+    table.remove(ids[0])
+    #expect(table.add(socket, from: peer("127.0.0.1"), isCrowded: true) == .reserve(3))
+    #expect(table.add(socket, from: peer("127.0.0.1")) == .taken(4))
+  }
 }

@@ -93,6 +93,14 @@ import Testing
     #expect(try server.exchange("GET /b HTTP/1.0\r\n\r\n").hasBytes("GET /b"))
   }
 
+  @Test(arguments: [
+    (1024, 1 << 20, 1024), (1024, 1024, 768), (1024, 4096, 1024), (1024, 400, 200), (7, 1024, 7), (64, 0, 1),
+    (2048, Int.max, 2048),
+  ])
+  func `connections fit into the descriptors of the process`(wanted: Int, descriptors: Int, fitting: Int) {
+    #expect(Limits.connections(wanted, descriptors: descriptors) == fitting)
+  }
+
   @Test func `strangers who open connections faster than their time runs out keep nobody out`() throws {
     let server = try LiveServer { $0.limits.connections = 16 }
     defer { server.stop() }
@@ -260,13 +268,22 @@ import Testing
     #expect(silent.readToEnd() == "")
     for _ in 0..<200 where server.listener.connectionCount > 10 { usleep(5000) }
     #expect(server.listener.connectionCount == 10)
-    #expect(throws: (any Error).self) {
-      // The listening socket goes just after the idle connections.
-      for _ in 0..<200 {
-        _ = try server.client()
-        usleep(5000)
-      }
+    // Whoever asks is answered, and whoever wants something new is told to go elsewhere.
+    for _ in 0..<40 {
+      let asked = try server.exchange(get)
+      #expect(asked.beginsWithBytes("HTTP/1.1 200 ") && asked.hasBytes("\r\nconnection: close\r\n"))
+      #expect(asked.hasBytes("short") && !asked.hasBytes("<still open>"))
     }
+    #expect(try server.exchange("HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n").beginsWithBytes("HTTP/1.1 200 "))
+    for begun in [
+      "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab",
+      "GET /a HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ] {
+      let refused = try server.exchange(begun)
+      #expect(refused.beginsWithBytes("HTTP/1.1 503 ") && refused.hasBytes("\r\nretry-after: "))
+    }
+    let late = try server.client()
+    #expect(result.withLock { $0 } == nil)
     release.update { $0 = true }
     for stream in streams {
       let rest = stream.readToEnd()
@@ -276,6 +293,35 @@ import Testing
     }
     stopper.join()
     #expect(result.withLock { $0 } == true)
+    // Nobody waits for those that came late and said nothing.
+    #expect(late.readToEnd() == "")
+    #expect(throws: (any Error).self) { _ = try server.client() }
+  }
+
+  @Test func `probes that never end do not hold up the stop`() throws {
+    let begun = Monitor(false)
+    let release = Monitor(false)
+    let server = try LiveServer { request, context in
+      guard request.path == "/stream" else { return .text("\(context.phase)") }
+      begun.update { $0 = true }
+      let _: Bool? = release.wait { $0 ? true : nil }
+      return .text("done")
+    }
+    let working = try server.client()
+    working.send("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n")
+    _ = begun.wait(until: .now.adding(seconds: 5)) { $0 ? true : nil }
+    let stopper = try Thread(name: "stopper") { [listener = server.listener] in
+      listener.stop(drainSeconds: 60)
+    }
+    for _ in 0..<500 where server.listener.phase == .running { usleep(2000) }
+    // More of them than there are places for who comes late: the oldest make room.
+    let silent = try (0..<200).map { _ in try server.client() }
+    #expect(try server.exchange(get).hasBytes("draining"))
+    release.update { $0 = true }
+    stopper.join()
+    #expect(working.readToEnd().hasBytes("done"))
+    #expect(server.listener.connectionCount == 0)
+    for client in silent { client.close() }
   }
 
   @Test func `a handler learns that the server drains and that the time is over`() throws {

@@ -16,6 +16,17 @@ import Testing
     #expect(usage.cpuSeconds > 0)
   }
 
+  @Test func `the limit of descriptors is raised as far as it may be`() {
+    let before = DescriptorLimit.now
+    #expect(before.soft <= before.hard && before.hard > 0)
+    let raised = DescriptorLimit.raise()
+    #expect(raised.hard == before.hard)
+    #if os(Linux)
+      #expect(raised.soft == before.hard)
+    #endif
+    #expect(ProcessUsage.now.descriptorLimit == raised.soft)
+  }
+
   @Test func `private bytes are anonymous memory, in the machine or swapped out`() {
     let status: [Substring] = [
       "VmSize:\t  900 kB", "RssAnon:\t    300 kB", "RssFile:\t 500 kB", "VmSwap:\t 7 kB",
@@ -38,6 +49,8 @@ import Testing
     #expect(Environment.value("MLXSERVE_TEST_VARIABLE") == "")
     unsetenv("MLXSERVE_TEST_VARIABLE")
     #expect(Environment.value("MLXSERVE_TEST_VARIABLE") == nil)
+    let path = Environment.all.first { $0.name == "PATH" }
+    #expect(path?.value.contains("/bin") == true)
   }
 
   @Test func `files that others may read are known`() throws {

@@ -21,7 +21,8 @@ enum DoctorCommand {
     let settings = try flags.hubSettings()
     return [
       Finding(status: .ok, subject: "version", detail: BuildInfo.lines.prefix(2).joined(separator: ", ")),
-      processor, cores, memory, hugePages, descriptors, curl(settings), cache(settings), disk(settings),
+      processor, cores, memory, hugePages, descriptors(DescriptorLimit.now.hard), curl(settings),
+      cache(settings), disk(settings),
       port(flags), configuration(flags), suggestion,
     ] + (flags.isSet("kernels") ? kernels + [bandwidth] : [])
   }
@@ -91,13 +92,15 @@ enum DoctorCommand {
       advice: "write 'madvise' to /sys/kernel/mm/transparent_hugepage/enabled; weights are read faster then.")
   }
 
-  private static var descriptors: Finding {
-    let limit = ProcessUsage.now.descriptorLimit
-    let words = limit == .max ? "no limit" : "\(limit) at once"
-    guard limit < 1200 else { return Finding(status: .ok, subject: "descriptors", detail: words) }
+  /// What a server gives itself when it starts, and how many connections that is enough for.
+  static func descriptors(_ limit: Int, connections wanted: Int = 1024) -> Finding {
+    let room = Limits.connections(wanted, descriptors: limit)
+    let detail =
+      (limit == .max ? "no limit" : "\(limit) at once") + ", enough for \(room) connections"
+    guard room < wanted else { return Finding(status: .ok, subject: "descriptors", detail: detail) }
     return Finding(
-      status: .note, subject: "descriptors", detail: words,
-      advice: "'ulimit -n 4096', or a lower --max-connections: each connection takes one.")
+      status: .note, subject: "descriptors", detail: detail,
+      advice: "a server would take \(wanted): raise the hard limit of open files (ulimit -Hn, LimitNOFILE).")
   }
 
   private static func curl(_ settings: HubSettings) -> Finding {

@@ -161,7 +161,8 @@ enum Flags {
       Flag(
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
         help:
-          "open connections: those that wait longest make room for new ones; where all work, others get 503"),
+          "open connections: those that wait longest make room for new ones; where all work, others get 503; "
+          + "fewer where the system allows too few open files"),
       Flag(
         name: "max-connections-per-address", kind: .integer(1...65_536), placeholder: "N",
         defaultText: "half of them; no bound for this machine",

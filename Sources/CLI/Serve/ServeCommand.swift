@@ -22,6 +22,7 @@ enum ServeCommand {
     _ = try Loading.mediaOptions(flags)
     _ = try ServeSetup.mediaRoot(flags)
     _ = try ServeSetup.mediaURLs(flags)
+    let descriptors = DescriptorLimit.raise().soft
     let ledger = try FleetFlags.ledger(flags)
     let missing = try ServeDownload.missing(flags)
     let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
@@ -31,6 +32,15 @@ enum ServeCommand {
       access: access, metrics: metrics, page: flags.isSet("no-ui") ? nil : Page())
     var configuration = try ServeSetup.listener(flags, door)
     configuration.ledger = ledger
+    let connections = configuration.limits.connections
+    if connections < ServeSetup.wantedConnections(flags) {
+      Log.warning(
+        "fewer connections than --max-connections",
+        [
+          "connections": "\(connections)", "descriptors": "\(descriptors)",
+          "advice": "raise the hard limit of open files (ulimit -Hn, LimitNOFILE), or ask for fewer",
+        ])
+    }
     let listener = try Listener(configuration) { request, context in door.respond(to: request, context) }
     let administration = try ServeSetup.administration(flags, door).map { place in
       try Listener(place) { request, context in door.respond(to: request, context) }
@@ -58,6 +68,7 @@ enum ServeCommand {
       [
         "model": id, "seconds": fixed(Instant.now.seconds(since: begin), 3),
         "models": "\(models.catalog.sources.count)", "memory": MemoryLimit.words(fleet.settings.ledger.limit),
+        "connections": "\(connections)", "descriptors": "\(descriptors)",
       ])
     let host = ServeSetup.host(flags)
     let port = endpoints.first { $0.path == nil }?.port

@@ -160,9 +160,13 @@ enum ServeSetup {
     }
   }
 
-  static func limits(_ flags: ParsedFlags) -> Limits {
+  /// Connections that are asked for.
+  static func wantedConnections(_ flags: ParsedFlags) -> Int { flags.integer("max-connections") ?? 1024 }
+
+  /// - Parameter descriptors: that the process may have open.
+  static func limits(_ flags: ParsedFlags, descriptors: Int = DescriptorLimit.now.soft) -> Limits {
     var limits = Limits()
-    limits.connections = flags.integer("max-connections") ?? 1024
+    limits.connections = Limits.connections(wantedConnections(flags), descriptors: descriptors)
     limits.connectionsFromOne = flags.integer("max-connections-per-address")
     limits.connectionsPerKey = flags.integer("max-connections-per-key")
     if let megabytes = flags.integer("max-body") {

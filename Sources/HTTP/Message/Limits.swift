@@ -54,6 +54,15 @@ package struct Limits: Sendable {
   /// Connections beyond the others, for urgent requests.
   var reservedConnections: Int { min(32, max(2, connections / 16)) }
 
+  /// Descriptors that are not for connections: files, pipes, listening sockets, clients that are being turned away, the
+  /// reserve, an entrance for administration.
+  private static let otherDescriptors = 256
+
+  /// How many of these connections a process with so many descriptors has room for.
+  package static func connections(_ wanted: Int, descriptors: Int) -> Int {
+    max(1, min(wanted, max(descriptors / 2, descriptors - otherDescriptors)))
+  }
+
   /// What a connection in the reserve has for its request, seconds.
   var reserveSeconds: Double { min(2, headSeconds) }
 }

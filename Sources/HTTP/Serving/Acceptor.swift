@@ -36,7 +36,7 @@ struct Acceptor: Sendable {
           lastWarning = .now
           Log.warning("out of descriptors", ["connections": String(core.table.count)])
         }
-        shed(from: socket, spare: &spare)
+        squeeze(from: socket, spare: &spare, refused: &refused)
       }
       let states = zip(
         refused, ready.dropFirst(1 + sockets.count) + Array(repeating: false, count: refused.count))
@@ -62,24 +62,28 @@ struct Acceptor: Sendable {
   }
 
   /// Serves a client on a thread of its own; the limit that it exceeds, if it does.
-  private func begin(_ socket: Socket, _ peer: Endpoint) -> Int? {
+  private func begin(_ socket: Socket, _ peer: Endpoint, isCrowded: Bool = false) -> Int? {
     let (id, isReserve): (Int, Bool)
-    switch core.table.add(socket, from: peer) {
+    switch core.table.add(socket, from: peer, isCrowded: isCrowded) {
     case .taken(let number): (id, isReserve) = (number, false)
     case .reserve(let number): (id, isReserve) = (number, true)
     case .full(let limit): return limit
     }
-    do {
-      let core = core
-      let thread = try Thread(name: "http", stackBytes: Self.connectionStackBytes) {
+    let core = core
+    for _ in 0..<2 {
+      let thread = try? Thread(name: "http", stackBytes: Self.connectionStackBytes) {
         Connection(core: core, socket: socket, id: id, peer: peer, isReserve: isReserve).run()
       }
-      thread.detach()
-      return nil
-    } catch {
-      core.table.remove(id)
-      return core.configuration.limits.connections
+      if let thread {
+        thread.detach()
+        return nil
+      }
+      // There is no thread left but that of a connection that waits.
+      guard core.table.makeRoom() else { break }
+      usleep(10_000)
     }
+    core.table.remove(id)
+    return core.configuration.limits.connections
   }
 
   /// Tells a client that there are too many, without waiting for it.
@@ -111,20 +115,21 @@ struct Acceptor: Sendable {
     }
   }
 
-  /// With no descriptor left, waiting clients would keep the listening socket ready and this thread spinning:
-  /// the spare descriptor is given up to take one of them and turn it away.
-  private func shed(from listening: ListeningSocket, spare: inout Int32) {
+  /// With no descriptor left, waiting clients would keep the listening socket ready and this thread spinning: the
+  /// connection that waits longest makes room, and the spare descriptor takes one of them meanwhile. Where all
+  /// connections work, it gets an answer only if it is urgent.
+  private func squeeze(from listening: ListeningSocket, spare: inout Int32, refused: inout [Refused]) {
+    let hasRoom = core.table.makeRoom()
     if spare >= 0 {
       close(spare)
       spare = -1
-      if case .connection(let descriptor, _) = listening.accept() {
-        let socket = Socket(accepted: descriptor, sendBufferBytes: 0)
-        socket.sendWithoutWaiting(refusal(core.configuration.limits.connections))
-        socket.shut()
+      if case .connection(let descriptor, let peer) = listening.accept() {
+        let socket = Socket(accepted: descriptor, sendBufferBytes: core.configuration.limits.sendBufferBytes)
+        if let limit = begin(socket, peer, isCrowded: !hasRoom) { refuse(socket, limit, &refused) }
       }
     }
-    spare = Self.openSpare()
     usleep(10_000)
+    spare = Self.openSpare()
   }
 
   private static func openSpare() -> Int32 { open("/dev/null", O_RDONLY | O_CLOEXEC) }

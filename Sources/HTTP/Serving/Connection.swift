@@ -17,7 +17,7 @@ final class Connection {
   private let socket: Socket
   private let id: Int
   private let peer: Endpoint
-  /// Whether it has one of the places for urgent requests.
+  /// Whether it has one of the places for urgent requests, or for questions to a server that is ending.
   private let isReserve: Bool
   private let acceptedAt = Instant.now
   private let watch: ClientWatch
@@ -112,8 +112,14 @@ final class Connection {
     if context.client.key != 0, !core.table.assign(id, to: context.client.key) {
       return .tooManyOfKey(limit: limits.connectionsPerKey ?? limits.connections)
     }
-    guard isReserve, core.configuration.isUrgent?(head, context) != true else { return nil }
-    return .tooManyConnections(limit: limits.connections)
+    guard isReserve else { return nil }
+    // Health, counters and what is stored can be asked for to the end; nothing new is begun.
+    if core.table.phase != .running {
+      let asks = ["GET", "HEAD"].contains(head.method) && !head.headers.contains("upgrade")
+      return asks ? nil : .shuttingDown
+    }
+    return core.configuration.isUrgent?(head, context) == true
+      ? nil : .tooManyConnections(limit: limits.connections)
   }
 
   /// Answers without the body, which is skipped when it is short enough to keep the connection.

@@ -3,7 +3,7 @@
 // Strangers can open connections faster than the time to send a request runs out. So a full table is no refusal: the
 // connection that waits longest for its client makes room, first among those that have never asked anything, then among
 // those without a key, then among the others. Where all of them are at work, a few places are left in which only urgent
-// requests are served.
+// requests are served. At the end of the server's life these places are for whoever asks how it is.
 
 import Platform
 
@@ -12,8 +12,10 @@ final class ConnectionTable: Sendable {
     let socket: Socket
     /// Who the connection comes from, as far as its address tells; nil for a Unix socket.
     let origin: String?
-    /// Whether it came when the table was full of work.
+    /// Whether it came when the table was full of work, or the server was ending.
     let isReserve: Bool
+    /// Whether it came when the server was ending, which does not wait for it.
+    let isLate: Bool
     /// Since when it waits for a request, or for the client to close: it may be ended at any time. Nil while it works.
     var waitsSince: Instant?
     /// Whether what it waits for is the rest of a request: the end of the server lets it come.
@@ -68,7 +70,9 @@ final class ConnectionTable: Sendable {
   // MARK: In and out
 
   /// Takes a connection in.
-  func add(_ socket: Socket, from peer: Endpoint) -> Admission {
+  ///
+  /// - Parameter isCrowded: whether the process has no descriptor for another one, whatever the table says.
+  func add(_ socket: Socket, from peer: Endpoint, isCrowded: Bool = false) -> Admission {
     let origin = peer.path == nil ? peer.network : nil
     return state.update { state in
       if let origin, let most = limits.connectionsPerAddress(of: peer),
@@ -77,20 +81,21 @@ final class ConnectionTable: Sendable {
       {
         return .full(limit: most)
       }
-      var isReserve = false
-      if state.entries.count - state.ending - state.reserved >= limits.connections,
-        !Self.makeRoom(in: &state, where: { !$0.isReserve })
-      {
+      let isLate = state.phase != .running
+      var isReserve = isLate || isCrowded
+      if !isReserve, state.entries.count - state.ending - state.reserved >= limits.connections {
+        isReserve = !Self.makeRoom(in: &state, where: { !$0.isReserve })
+      }
+      if isReserve {
         guard state.reserved < limits.reservedConnections || Self.makeRoom(in: &state, where: \.isReserve)
         else {
           return .full(limit: limits.connections)
         }
-        isReserve = true
         state.reserved += 1
       }
       let id = state.nextID
       state.nextID += 1
-      state.entries[id] = Entry(socket: socket, origin: origin, isReserve: isReserve)
+      state.entries[id] = Entry(socket: socket, origin: origin, isReserve: isReserve, isLate: isLate)
       if let origin { state.byOrigin[origin, default: 0] += 1 }
       state.peak = max(state.peak, state.entries.count)
       return isReserve ? .reserve(id) : .taken(id)
@@ -140,6 +145,9 @@ final class ConnectionTable: Sendable {
   }
 
   // MARK: Room
+
+  /// Ends the connection that waits longest for its client, for whoever has no descriptor; false when all of them work.
+  func makeRoom() -> Bool { state.update { Self.makeRoom(in: &$0, where: { _ in true }) } }
 
   /// Ends the connection of this kind that makes room first; false when all of them work, or too many are ending.
   private static func makeRoom(in state: inout State, where isMeant: (Entry) -> Bool) -> Bool {
@@ -205,7 +213,9 @@ final class ConnectionTable: Sendable {
   @discardableResult
   func enterIdle(_ id: Int, isInside: Bool = false) -> Bool {
     state.withLock { state in
-      guard state.phase == .running, let entry = state.entries[id], !entry.isEnding else { return false }
+      guard let entry = state.entries[id], !entry.isEnding,
+        state.phase == .running || (entry.isLate && state.phase == .draining)
+      else { return false }
       state.entries[id]?.waitsSince = entry.waitsSince ?? .now
       state.entries[id]?.isInside = isInside
       return true
@@ -224,7 +234,7 @@ final class ConnectionTable: Sendable {
 
   // MARK: The end
 
-  /// From now on connections end after their current response; idle ones end now.
+  /// From now on connections end after their current response; idle ones end now, and new ones may only ask.
   func beginDraining() {
     state.update { state in
       guard state.phase == .running else { return }
@@ -235,14 +245,26 @@ final class ConnectionTable: Sendable {
     }
   }
 
-  /// Tells handlers that the time to finish is over.
-  func expire() { state.update { $0.phase = .expired } }
+  /// Tells handlers that the time to finish is over, and ends connections that wait.
+  func expire() {
+    state.update { state in
+      state.phase = .expired
+      for entry in state.entries.values where entry.isLate && entry.waitsSince != nil {
+        entry.socket.endReceiving()
+      }
+    }
+  }
 
   /// Cuts every connection that is left.
   func endAll() {
     state.withLock { state in
       for entry in state.entries.values { entry.socket.endBoth() }
     }
+  }
+
+  /// Waits until every connection of before the end has gone; false when the deadline passed first.
+  func waitUntilServed(until deadline: Instant) -> Bool {
+    state.wait(until: deadline) { $0.entries.values.allSatisfy(\.isLate) ? true : nil } ?? false
   }
 
   /// Waits until no connection is left; false when the deadline passed first.

@@ -111,8 +111,9 @@ package final class Listener: Sendable {
   /// How far the server is from its end.
   package var phase: ConnectionContext.Phase { core.table.phase }
 
-  /// Stops gracefully: no new connections, idle ones end, requests under way may finish for `drainSeconds`;
-  /// then handlers see `.expired` and have `graceSeconds` to say a last word; then connections are cut.
+  /// Stops gracefully: idle connections end, and requests under way may finish for `drainSeconds`. As long as some do,
+  /// new connections are taken for what only asks (GET and HEAD); anything else is 503. Then the sockets close,
+  /// handlers see `.expired` and have `graceSeconds` to say a last word, and connections are cut.
   /// Blocks until that is done. Further calls wait for the first one.
   ///
   /// - Returns: whether every request ended in the time to drain.
@@ -127,10 +128,10 @@ package final class Listener: Sendable {
       return core.table.count == 0
     }
     core.table.beginDraining()
+    let isClean = core.table.waitUntilServed(until: .now.adding(seconds: drainSeconds))
     wake.wake()
     thread.join()
-    let isClean = core.table.waitUntilEmpty(until: .now.adding(seconds: drainSeconds))
-    if !isClean {
+    if core.table.count > 0 {
       core.table.expire()
       if !core.table.waitUntilEmpty(until: .now.adding(seconds: graceSeconds)) {
         core.table.endAll()

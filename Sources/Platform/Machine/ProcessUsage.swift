@@ -20,7 +20,7 @@ package struct ProcessUsage: Sendable, Equatable {
 
   package static var now: ProcessUsage {
     var usage = ProcessUsage()
-    usage.descriptorLimit = readDescriptorLimit()
+    usage.descriptorLimit = DescriptorLimit.now.soft
     usage.cpuSeconds = readCPUSeconds()
     #if canImport(Darwin)
       usage.descriptors = countDescriptors("/dev/fd")
@@ -62,16 +62,6 @@ package struct ProcessUsage: Sendable, Equatable {
 
   private static func countDescriptors(_ folder: String) -> Int {
     max(0, ((try? File.names(in: folder)) ?? []).count - 1)
-  }
-
-  private static func readDescriptorLimit() -> Int {
-    var limit = rlimit()
-    #if canImport(Glibc)
-      getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-    #else
-      getrlimit(RLIMIT_NOFILE, &limit)
-    #endif
-    return Int(clamping: limit.rlim_cur)
   }
 
   private static func readCPUSeconds() -> Double {

@@ -33,17 +33,64 @@ def test_a_drain_finishes_what_runs(s):
     streams = [begin(other, body(other, stream=True, ignore_eos=True, max_tokens=15)) for _ in range(50)]
     wait_for(lambda: state(other)["slots_busy"] + state(other)["queue_len"] == 50, 10, "fifty requests")
     other.process.send_signal(signal.SIGTERM)
-    time.sleep(0.2)
-    try:
-        with socket.create_connection((other.host, other.port), timeout=2) as late:
-            late.sendall(get("/health"))
-            assert late.recv(100).startswith(b"HTTP/1.1 503 ")
-    except OSError:
-        pass  # It listens no more.
+    wait_for(lambda: other.get("/health")[0] == 503, 5, "unreadiness")
+    # As long as something runs, whoever asks is answered, also where nothing is sent but a connection is made.
+    silent = [other.connect() for _ in range(100)]
+    for path, status in (("/ready", 503), ("/readyz", 503), ("/livez", 200), ("/metrics", 200), ("/v1/models", 200)):
+        assert other.get(path)[0] == status, path
+    assert other.post("/v1/chat/completions", body(other))[0] == 503
     for stream in streams:
         answer = read_all(stream)
         assert b'"finish_reason":"length"' in answer and b"data: [DONE]\n\n" in answer, answer[-300:]
     assert ends_with(other, 20) == 0
+
+
+def started_with_limit(s, soft, hard, *flags):
+    """A server whose limit of open files was this at its start."""
+    kept = resource.getrlimit(resource.RLIMIT_NOFILE)
+    start = f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$0" "$@"'
+    assert kept[1] >= hard, kept
+    return Server("/bin/sh", *flags, prefix=["-c", start, s.binary])
+
+
+def test_a_soft_limit_of_descriptors_is_raised(s):
+    """A shell gives 1024; a thousand idle connections leave /health true."""
+    other = started_with_limit(s, 1024, 4096, "--test-hooks")
+    soft, hard = next(line for line in pathlib.Path(f"/proc/{other.process.pid}/limits").read_text().splitlines()
+                      if line.startswith("Max open files")).split()[3:5]
+    assert (soft, hard) == ("4096", "4096")
+    ready = next(line for line in other.log if " ready " in line)
+    assert "connections=1024" in ready and "descriptors=4096" in ready, ready
+    idle_connections_change_nothing(other, 1500)
+    assert other.stop() == 0
+
+
+def test_fewer_descriptors_than_connections(s):
+    """The table of connections fits, and says so."""
+    other = started_with_limit(s, 300, 300, "--test-hooks")
+    assert any("fewer connections than --max-connections" in line and "connections=150" in line for line in other.log)
+    idle_connections_change_nothing(other, 500)
+    # What the limit does not foresee: others take descriptors away.
+    held = state(other)["fds"]
+    resource.prlimit(other.process.pid, resource.RLIMIT_NOFILE, (held, held))
+    idle_connections_change_nothing(other, 200)
+    assert other.stop() == 0
+
+
+def idle_connections_change_nothing(other, count):
+    idle = []
+    for number in range(count):
+        client = socket.create_connection((other.host, other.port), timeout=20)
+        if number % 2:
+            client.sendall(get("/livez"))
+        idle.append(client)
+        if number % 50 == 49:
+            for path in ("/health", "/ready", "/livez"):
+                status, _, content = other.get(path)
+                assert status == 200, (number, path, content)
+            assert other.get("/v1/models")[0] == 200
+    for client in idle:
+        client.close()
 
 
 def test_a_second_signal_ends_at_once(s):
