@@ -26,9 +26,9 @@ def endless(s, **options):
     return body(s, stream=True, ignore_eos=True, max_tokens=2000, **options)
 
 
-def encode(path, content, *lines, method="POST"):
+def encode(path, content, *lines, method="POST", host="localhost"):
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    head = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}", *lines]
+    head = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {len(data)}", *lines]
     return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + data
 
 
