@@ -21,8 +21,8 @@ package final class ModelFolder: Sendable {
   package let weightFiles: [String]
   /// These files as they were when they were mapped.
   package var mappedFiles: WeightFiles { weights.files }
-  /// Whether model.safetensors.index.json speaks of other files than these, and was not used.
-  package let hasForeignIndex: Bool
+  /// What is wrong with model.safetensors.index.json, where the files themselves say something else; nil for nothing.
+  package let indexFault: String?
   /// What config.json says about quantization.
   package let quantization: QuantizationConfig
   /// generation_config.json; nil when absent.
@@ -60,11 +60,10 @@ package final class ModelFolder: Sendable {
     let files = try ShardFiles(folder: path)
     let store = try WeightStore(
       folder: path, shards: try files.open(), quantization: quantization, progress: progress)
-    try files.check(store)
     weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
     progress?.begin(weightBytes)
     weightFiles = files.names
-    hasForeignIndex = files.hasForeignIndex
+    indexFault = files.fault(store)
     weights = WeightMap(store: store)
   }
 
@@ -137,17 +136,27 @@ extension ModelFolder {
     return String(cString: home) + path.dropFirst()
   }
 
-  /// In the Hub's cache a repository's folder holds snapshots by their commit, and `refs/main` names the current one.
   private static func snapshot(of path: String) -> String? {
-    guard let bytes = try? File.read(path + "/refs/main", limit: 200) else { return nil }
-    let commit = bytes.filter { $0 > 0x20 }
-    guard !commit.isEmpty,
-      commit.allSatisfy({
-        UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0
-      })
-    else { return nil }
-    let place = path + "/snapshots/" + String(decoding: commit, as: UTF8.self)
+    guard let commit = mainCommit(ofRepository: path) else { return nil }
+    let place = path + "/snapshots/" + commit
     return File.isDirectory(place) ? place : nil
+  }
+
+  /// The current commit of a repository's folder in the Hub's cache, which holds snapshots by their commit: `refs/main`
+  /// names it. A cache that was copied without `refs` has it too, if it is the only one.
+  package static func mainCommit(ofRepository path: String) -> String? {
+    func isCommit(_ text: some Collection<UInt8>) -> Bool {
+      !text.isEmpty
+        && text.allSatisfy {
+          UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0
+        }
+    }
+    if let bytes = try? File.read(path + "/refs/main", limit: 200) {
+      let commit = bytes.filter { $0 > 0x20 }
+      return isCommit(commit) ? String(decoding: commit, as: UTF8.self) : nil
+    }
+    let found = ((try? File.names(in: path + "/snapshots")) ?? []).filter { isCommit($0.utf8) }
+    return found.count == 1 ? found[0] : nil
   }
 
   /// What checkpoints of before 2024, and ModelOpt's, say of quantization in a file of its own.

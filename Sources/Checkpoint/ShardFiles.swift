@@ -1,65 +1,35 @@
-// Which files of a folder hold the weights: those the index names, or all that are called like weights.
+// The weight files of a folder: chosen by `WeightFileNames`, mapped, and compared with the index.
 
 import JSON
 import Platform
 
 /// The weight files of a model folder.
-///
-/// With `model.safetensors.index.json` they are the files that its `weight_map` names, and every tensor it
-/// lists must be where it says; other files are ignored. Without, they are all `model*.safetensors`. An index that names
-/// files which are not there is another checkpoint's (converters have copied that of the unquantized model) where the
-/// files that are there are complete by their own numbers: then it does not count.
 struct ShardFiles {
   let folder: String
   /// File names, sorted.
   let names: [String]
-  /// Whether there is an index that speaks of other files.
-  let hasForeignIndex: Bool
-  /// Tensor name → file name; empty without an index.
+  /// What was wrong with the index, where other files were taken than it names.
+  private let note: String?
+  /// Tensor name → file name; empty without an index that counts.
   private let index: [(tensor: String, file: String)]
 
-  private static let indexName = "model.safetensors.index.json"
-  private static let ending = ".safetensors"
-
-  /// - Throws: when there are no weights, or the index is malformed or names a file that is not there.
+  /// - Throws: when there are no weights, or the index is malformed, or a file is not there.
   init(folder: String) throws(CheckpointError) {
     self.folder = folder
-    guard let index = try ModelFolder.object(folder, Self.indexName) else {
-      self.index = []
-      names = try Self.unindexed(folder)
-      hasForeignIndex = false
-      return
+    let index = try Self.index(of: folder)
+    let present: [String]
+    do {
+      present = try File.names(in: folder)
+    } catch {
+      throw .file(error)
     }
-    let file = folder + "/" + Self.indexName
-    guard let map = index["weight_map"]?.objectValue, !map.isEmpty else {
-      throw .badValue(file: file, key: "weight_map", problem: "is not an object that lists tensors")
+    do {
+      let chosen = try WeightFileNames(of: present, listed: index.map(\.file))
+      (names, note) = (chosen.names, chosen.note)
+    } catch {
+      throw Self.error(error, folder, present)
     }
-    var entries: [(tensor: String, file: String)] = []
-    var distinct: Set<ByteKey> = []
-    for (tensor, value) in map.entries {
-      guard let name = value.stringValue, Self.isPlainFileName(name) else {
-        throw .badValue(
-          file: file, key: "weight_map of \(CheckpointError.quoted(tensor))",
-          problem:
-            "is \(CheckpointError.escaped(value.text)), expected the name of a .safetensors file in this folder"
-        )
-      }
-      if distinct.insert(ByteKey(name)).inserted, !File.exists(folder + "/" + name) {
-        if let present = Self.completeSet(in: folder) {
-          self.index = []
-          names = present
-          hasForeignIndex = true
-          return
-        }
-        throw .missingFile(
-          folder: folder, name: name,
-          advice: "\(Self.indexName) lists it: download it, or delete the index if it is stale.")
-      }
-      entries.append((tensor, name))
-    }
-    self.index = entries
-    hasForeignIndex = false
-    names = distinct.map(\.string).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    self.index = note == nil ? index : []
   }
 
   /// Maps the files and checks their headers.
@@ -69,61 +39,58 @@ struct ShardFiles {
     return shards
   }
 
-  /// Every tensor of the index must be in the file that the index says.
-  func check(_ store: WeightStore) throws(CheckpointError) {
+  /// What is wrong with the index: which files it names, or which tensors it says are in them. Nil for nothing. The
+  /// model asks for every tensor that it needs, so such an index does no harm.
+  func fault(_ store: WeightStore) -> String? {
+    if let note { return note }
     for (tensor, name) in index {
       let holder = store.place(of: tensor).map { store.shards[$0.shard].name }
-      guard let holder, holder.utf8.elementsEqual(name.utf8) else {
+      if let holder, holder.utf8.elementsEqual(name.utf8) { continue }
+      return "\(WeightFileNames.indexName) says that \(CheckpointError.quoted(tensor)) is in "
+        + "\(CheckpointError.escaped(name)), and it is \(holder.map { "in " + CheckpointError.escaped($0) } ?? "nowhere")"
+        + ": the files themselves say what they hold"
+    }
+    return nil
+  }
+
+  private static func index(of folder: String) throws(CheckpointError) -> [(tensor: String, file: String)] {
+    guard let index = try ModelFolder.object(folder, WeightFileNames.indexName) else { return [] }
+    let file = folder + "/" + WeightFileNames.indexName
+    guard let map = index["weight_map"]?.objectValue, !map.isEmpty else {
+      throw .badValue(file: file, key: "weight_map", problem: "is not an object that lists tensors")
+    }
+    var entries: [(tensor: String, file: String)] = []
+    for (tensor, value) in map.entries {
+      // An index must not lead out of the folder.
+      guard let name = value.stringValue, WeightFileNames.isWeightFile(name) else {
         throw .badValue(
-          file: folder + "/" + Self.indexName, key: "weight_map of \(CheckpointError.quoted(tensor))",
-          problem: "names \(CheckpointError.escaped(name)), which does not hold this tensor")
+          file: file, key: "weight_map of \(CheckpointError.quoted(tensor))",
+          problem:
+            "is \(CheckpointError.escaped(value.text)), expected the name of a .safetensors file in this folder"
+        )
       }
+      entries.append((tensor, name))
     }
+    return entries
   }
 
-  /// One path component that ends as weight files do: an index must not lead out of the folder.
-  private static func isPlainFileName(_ name: String) -> Bool {
-    let bytes = name.utf8
-    return bytes.count <= 255 && bytes.first != UInt8(ascii: ".")
-      && !bytes.contains { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "\\") || $0 < 0x20 }
-      && isWeightFile(name)
-  }
-
-  private static func isWeightFile(_ name: String) -> Bool {
-    name.utf8.count > ending.utf8.count && name.utf8.reversed().starts(with: ending.utf8.reversed())
-  }
-
-  /// The weight files of the folder where their own names say that none is missing: `model.safetensors` alone, or
-  /// `model-00001-of-00003.safetensors` and so on to the last.
-  private static func completeSet(in folder: String) -> [String]? {
-    guard let names = try? unindexed(folder), let first = names.first else { return nil }
-    if names.count == 1, first.utf8.elementsEqual("model.safetensors".utf8) { return names }
-    let total = names.count
-    func padded(_ number: Int) -> String {
-      String(repeating: "0", count: max(0, 5 - String(number).utf8.count)) + String(number)
+  private static func error(
+    _ fault: WeightFileNames.Fault, _ folder: String, _ present: [String]
+  ) -> CheckpointError {
+    switch fault {
+    case .absent(let name, let isListed):
+      return .missingFile(
+        folder: folder, name: name,
+        advice: isListed
+          ? "\(WeightFileNames.indexName) lists it: download it, or delete the index if it is stale."
+          : "The numbers of the other files ask for it: download it.")
+    case .none:
+      for name in present {
+        guard let format = ForeignFormat.recognise(fileName: name) else { continue }
+        return .foreignFormat(file: folder + "/" + name, format: format.name, advice: format.advice)
+      }
+      return .missingFile(
+        folder: folder, name: "model*.safetensors", advice: "Download the weights of the model too.")
     }
-    let expected = (1...total).map { "model-\(padded($0))-of-\(padded(total)).safetensors" }
-    return names.elementsEqual(expected) { $0.utf8.elementsEqual($1.utf8) } ? names : nil
-  }
-
-  /// `model*.safetensors`, or `weights*.safetensors` as early MLX conversions called them.
-  private static func unindexed(_ folder: String) throws(CheckpointError) -> [String] {
-    let names: [String]
-    do {
-      names = try File.names(in: folder)
-    } catch {
-      throw .file(error)
-    }
-    for prefix in ["model", "weights"] {
-      let found = names.filter { $0.utf8.starts(with: prefix.utf8) && isWeightFile($0) }
-      if !found.isEmpty { return found }
-    }
-    for name in names {
-      guard let format = ForeignFormat.recognise(fileName: name) else { continue }
-      throw .foreignFormat(
-        file: folder + "/" + name, format: format.name, advice: format.advice)
-    }
-    throw .missingFile(
-      folder: folder, name: "model*.safetensors", advice: "Download the weights of the model too.")
   }
 }

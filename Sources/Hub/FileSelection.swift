@@ -1,5 +1,6 @@
 // Which files of a repository are needed to serve it: no code, no other formats, no second copy of the weights.
 
+import Checkpoint
 import JSON
 import Platform
 
@@ -16,7 +17,7 @@ package struct FileSelection: Sendable, Equatable {
   var isUsual: Bool { included.isEmpty && excluded.isEmpty && !takesAll }
 
   static let configName = "config.json"
-  static let indexName = "model.safetensors.index.json"
+  static let indexName = WeightFileNames.indexName
   private static let readmeLimit = 1_000_000
 
   /// Files that matter beside weights, in the root of the repository.
@@ -33,10 +34,14 @@ package struct FileSelection: Sendable, Equatable {
 
   /// The files to fetch, the largest first.
   ///
-  /// - Parameter index: of the weights; nil when there is none.
-  /// - Throws: `noFile` when the index names a file that the repository lacks.
+  /// - Parameters:
+  ///   - index: of the weights; nil when there is none.
+  ///   - isForced: whether weights that are not complete will do.
+  ///   - note: told what is wrong with the index, where that is no reason to refuse the model.
+  /// - Throws: `unsuitable` when a file of the weights is missing.
   func files(
-    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName
+    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName, isForced: Bool = false,
+    note: (String) -> Void = { _ in }
   ) throws(HubError) -> [RepositoryFile] {
     var chosen: [RepositoryFile]
     if takesAll {
@@ -44,7 +49,7 @@ package struct FileSelection: Sendable, Equatable {
     } else if !included.isEmpty {
       chosen = all.filter { file in included.contains { File.matches(file.path, pattern: $0) } }
     } else {
-      let shards = try shards(of: all, index: index, repository)
+      let shards = try shards(of: all, index: index, repository, isForced: isForced, note)
       let names = Set(all.map { ByteKey($0.path) })
       let hasTokenizer = names.contains(ByteKey("tokenizer.json"))
       chosen = all.filter { file in
@@ -70,30 +75,25 @@ package struct FileSelection: Sendable, Equatable {
     return false
   }
 
-  /// Names of the files with the weights: those of the index, else `model.safetensors`, else what is called so.
+  /// Names of the files with the weights, as the loader would choose them.
   private func shards(
-    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName
+    of all: [RepositoryFile], index: JSONValue?, _ repository: RepositoryName, isForced: Bool,
+    _ note: (String) -> Void
   ) throws(HubError) -> Set<ByteKey> {
-    let names = Set(all.map { ByteKey($0.path) })
-    if let map = index?["weight_map"]?.objectValue {
-      var shards: Set<ByteKey> = []
-      for (_, value) in map.entries {
-        guard let name = value.stringValue else { continue }
-        shards.insert(ByteKey(name))
+    let (present, listed) = (all.map(\.path), WeightFileNames.listed(by: index))
+    do {
+      let chosen = try WeightFileNames(of: present, listed: listed)
+      if let fault = chosen.note { note(HubError.plain(fault)) }
+      return Set(chosen.names.map { ByteKey($0) })
+    } catch {
+      guard !isForced else { return Set(present.filter(WeightFileNames.isWeightFile).map { ByteKey($0) }) }
+      switch error {
+      case .none: throw .unsuitable(repository, problem: "it has no .safetensors files")
+      case .absent(let name, let isListed):
+        let asker = isListed ? "\(Self.indexName) names" : "the numbers of its files ask for"
+        throw .unsuitable(repository, problem: "\(asker) \(HubError.plain(name)), which it lacks")
       }
-      if let missing = shards.first(where: { !names.contains($0) }) {
-        throw .unsuitable(
-          repository, problem: "\(Self.indexName) names \(HubError.plain(missing.string)), which it lacks")
-      }
-      if !shards.isEmpty { return shards }
     }
-    let single = ByteKey("model.safetensors")
-    if names.contains(single) { return [single] }
-    let found = all.map(\.path).filter { path in
-      !path.contains("/") && path.hasSuffix(".safetensors") && !path.hasPrefix("consolidated")
-        && !path.hasPrefix("adapter")
-    }
-    return Set(found.map { ByteKey($0) })
   }
 
   /// Why these files cannot be a model that is served; nil when they can.

@@ -10,6 +10,7 @@
 //
 // A blob may itself be a link into a store that repositories share: it is never written through.
 
+import Checkpoint
 import JSON
 package import Platform
 
@@ -57,9 +58,12 @@ package struct HubCache: Sendable {
   package func commit(of reference: ModelReference) -> String? {
     let revision = reference.revisionName
     if FileDigest.isHexadecimal(revision, count: 40) { return revision }
-    if let bytes = try? File.read(folder(reference.repository) + "/refs/" + revision, limit: 200) {
+    if let bytes = written(reference) {
       let commit = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
       return FileDigest.isHexadecimal(commit, count: 40) ? commit : nil
+    }
+    if revision.utf8.elementsEqual(ModelReference.usualRevision.utf8) {
+      return ModelFolder.mainCommit(ofRepository: folder(reference.repository))
     }
     // The beginning of a commit, where it is not ambiguous.
     guard revision.utf8.count >= 7, FileDigest.isHexadecimal(revision, count: revision.utf8.count) else {
@@ -67,6 +71,11 @@ package struct HubCache: Sendable {
     }
     let found = commits(reference.repository).filter { $0.hasPrefix(revision) }
     return found.count == 1 ? found[0] : nil
+  }
+
+  /// What is written down of a revision; nil for nothing.
+  private func written(_ reference: ModelReference) -> [UInt8]? {
+    try? File.read(folder(reference.repository) + "/refs/" + reference.revisionName, limit: 200)
   }
 
   /// Commits with a snapshot.
@@ -223,12 +232,12 @@ package struct HubCache: Sendable {
 
   /// Writes down which commit a revision is.
   func write(_ reference: ModelReference, commit: String) throws(HubError) {
-    guard self.commit(of: reference) != commit else { return }
+    guard written(reference) != Array(commit.utf8) else { return }
     let path = folder(reference.repository) + "/refs/" + reference.revisionName
     do {
       try File.makeFolders(
-        reference.revisionName.split(separator: "/").dropLast().map(String.init),
-        below: folder(reference.repository) + "/refs")
+        ["refs"] + reference.revisionName.split(separator: "/").dropLast().map(String.init),
+        below: folder(reference.repository))
       try File.replace(path, with: Array(commit.utf8))
     } catch {
       throw .disk(error)

@@ -162,7 +162,8 @@ struct HubClient: Sendable {
       guard !partial.isTooLong else { return }
       switch (head?.status, ending) {
       case (200, .complete), (206, .complete):
-        guard partial.missingBytes > 0 else { return }
+        // Where all that the server has is here, another try would bring the same: the list is wrong, or the file.
+        guard partial.missingBytes > 0, head.flatMap(Self.total) != partial.count else { return }
         try wait(&patience, after: nil, .broken("the answer ended early"), first)
       case (416, _):
         try partial.restart()
@@ -227,6 +228,13 @@ struct HubClient: Sendable {
       default: throw refusal(head, repository, revision: commit, path: partial.file.path)
       }
     }
+  }
+
+  /// Bytes of the whole file, as an answer with a part of it or with all of it says.
+  private static func total(_ head: Curl.Head) -> Int? {
+    let said =
+      head.status == 206 ? head["content-range"]?.split(separator: "/").last : head["content-length"]?[...]
+    return said.flatMap { Int($0) }
   }
 
   /// Whether a partial answer begins where it was asked to (RFC 9110 section 14.4).

@@ -182,7 +182,9 @@ package final class ModelDownload: Sendable {
 
   private func remember(_ commit: String) throws(HubError) {
     let revision = request.reference.revisionName
-    guard !commit.hasPrefix(revision), File.isWritable(cache.folder(repository) + "/refs") else { return }
+    let refs = cache.folder(repository) + "/refs"
+    guard !commit.hasPrefix(revision), File.isWritable(File.exists(refs) ? refs : cache.folder(repository))
+    else { return }
     try cache.write(request.reference, commit: commit)
   }
 
@@ -226,7 +228,8 @@ package final class ModelDownload: Sendable {
     }
     let config = try document(FileSelection.configName)
     let index = try document(FileSelection.indexName)
-    let files = try request.selection.files(of: all, index: index, repository)
+    let files = try request.selection.files(
+      of: all, index: index, repository, isForced: request.isForced, note: note)
     guard !request.isForced, let config else { return (files, ahead) }
     let weights = files.reduce(0) { $0 + ($1.path.hasSuffix(".safetensors") ? $1.bytes : 0) }
     if let problem = request.judge(config, weights) { throw .unsuitable(repository, problem: problem) }

@@ -1,5 +1,6 @@
 // Whether a folder has everything that a model needs, judged by the folder alone.
 
+import Checkpoint
 import JSON
 import Platform
 
@@ -16,16 +17,16 @@ struct SnapshotCheck {
     else {
       return false
     }
-    let shards = indexed ?? names.filter { $0.hasSuffix(".safetensors") && !$0.hasPrefix("adapter") }
-    return !shards.isEmpty && shards.allSatisfy { Self.isWhole(folder + "/" + $0) }
+    guard let shards = try? WeightFileNames(of: names, listed: WeightFileNames.listed(by: index)).names else {
+      return false
+    }
+    return shards.allSatisfy { Self.isWhole(folder + "/" + $0) }
   }
 
-  /// The files that the index names; nil when there is none.
-  private var indexed: [String]? {
-    guard let bytes = try? File.read(folder + "/" + FileSelection.indexName, limit: 64 << 20),
-      let map = (try? JSONValue(parsing: bytes))?["weight_map"]?.objectValue, !map.isEmpty
-    else { return nil }
-    return Set(map.entries.compactMap { $0.value.stringValue }.map { ByteKey($0) }).map(\.string)
+  private var index: JSONValue? {
+    (try? File.read(folder + "/" + FileSelection.indexName, limit: 64 << 20)).flatMap {
+      try? JSONValue(parsing: $0)
+    }
   }
 
   /// Whether a safetensors file is as long as its header says.

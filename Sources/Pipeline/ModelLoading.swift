@@ -21,9 +21,7 @@ extension LoadedModel {
     _ configuration: EngineConfiguration, id: String? = nil, task: ModelPurpose? = nil
   ) throws -> (model: LoadedModel, engine: any ModelEngine) {
     let folder = try ModelFolder(path: configuration.modelPath)
-    if folder.hasForeignIndex {
-      Log.warning("model.safetensors.index.json names other files and is not used", ["folder": folder.path])
-    }
+    if let fault = folder.indexFault { Log.warning(fault, ["folder": folder.path]) }
     for scheme in folder.quantization.leftOut {
       Log.warning(
         "config.json asks for \(scheme), which is left out: it is computed exactly", ["folder": folder.path])

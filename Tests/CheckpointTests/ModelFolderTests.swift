@@ -99,8 +99,12 @@ private func fault(_ folder: TestFolder) -> String {
     let model = try ModelFolder(path: path)
     #expect(model.name == "Tiny-4bit")
     #expect(model.weightBytes == 16)
-    // The repository's folder stands for its current snapshot.
+    // The repository's folder stands for its current snapshot; one that is alone needs no reference.
     let repository = files.path + "/models--mlx-community--Tiny-4bit"
+    #expect(try ModelFolder(path: repository).path == model.path)
+    #expect(ModelFolder.mainCommit(ofRepository: repository) == "0123abcd")
+    #expect(mkdir(repository + "/snapshots/4567", 0o700) == 0)
+    #expect(ModelFolder.mainCommit(ofRepository: repository) == nil)
     #expect(throws: CheckpointError.self) { try ModelFolder(path: repository) }
     #expect(mkdir(repository + "/refs", 0o700) == 0)
     try files.write("models--mlx-community--Tiny-4bit/refs/main", "0123abcd\n")
@@ -250,12 +254,16 @@ private func fault(_ folder: TestFolder) -> String {
   }
 
   @Test func `two files that hold the same tensor`() throws {
-    let files = try folder([:])
+    let files = try folder([:], weights: nil)
     try files.write("model-extra.safetensors", weights)
+    try files.write("model-own.safetensors", weights)
     #expect(
       fault(files)
-        == "tensor 'model.norm.weight' is stored twice, in model-extra.safetensors and in model.safetensors. "
+        == "tensor 'model.norm.weight' is stored twice, in model-extra.safetensors and in model-own.safetensors. "
         + "Remove the stray file.")
+    // What is called as the whole is the whole.
+    try files.write("model.safetensors", weights)
+    #expect(try ModelFolder(path: files.path).weightFiles == ["model.safetensors"])
   }
 }
 
@@ -278,7 +286,7 @@ private func fault(_ folder: TestFolder) -> String {
     let files = try shards(#"{"b":"model-2.safetensors","a":"model-1.safetensors"}"#)
     let model = try ModelFolder(path: files.path)
     #expect(model.weights.names == ["a", "b", "c"])
-    #expect(!model.hasForeignIndex)
+    #expect(model.indexFault == nil)
     #expect(model.weightBytes == 3)
   }
 
@@ -313,7 +321,10 @@ private func fault(_ folder: TestFolder) -> String {
     ])
     let model = try ModelFolder(path: files.path)
     #expect(model.weights.names == ["a", "b"])
-    #expect(model.hasForeignIndex)
+    #expect(
+      model.indexFault
+        == "model.safetensors.index.json names model-00001-of-00005.safetensors, which is not there; "
+        + "model-00001-of-00002.safetensors to -of-2 is complete by its own numbers and taken instead")
     unlink(files.path + "/model-00001-of-00002.safetensors")
     #expect(fault(files).hasPrefix("DIR has no model-00001-of-00005.safetensors."))
     unlink(files.path + "/model-00002-of-00002.safetensors")
@@ -321,13 +332,49 @@ private func fault(_ folder: TestFolder) -> String {
     #expect(try ModelFolder(path: files.path).weights.names == ["c"])
   }
 
-  @Test func `an index that looks for a tensor in the wrong file`() throws {
+  @Test func `an index that looks for a tensor in the wrong file is told, and the files are read`() throws {
+    for (map, names, words) in [
+      (
+        #"{"a":"model-1.safetensors","b":"model-1.safetensors"}"#, ["a"],
+        "'b' is in model-1.safetensors, and it is nowhere"
+      ),
+      (
+        #"{"a":"model-2.safetensors","b":"model-1.safetensors"}"#, ["a", "b", "c"],
+        "'a' is in model-2.safetensors, and it is in model-1.safetensors"
+      ),
+    ] {
+      let files = try shards(map)
+      let model = try ModelFolder(path: files.path)
+      #expect(model.weights.names == names)
+      #expect(
+        model.indexFault
+          == "model.safetensors.index.json says that \(words): the files themselves say what they hold")
+    }
+  }
+
+  @Test func `an index that leaves out a file of a numbered set`() throws {
+    let files = try TestFolder([
+      "config.json": Array("{}".utf8),
+      "model.safetensors.index.json": Array(
+        #"{"weight_map":{"a":"model-00001-of-00003.safetensors","c":"model-00003-of-00003.safetensors"}}"#
+          .utf8),
+      "model-00001-of-00003.safetensors": safetensors([TestTensor("a", "U8", [1])]),
+      "model-00002-of-00003.safetensors": safetensors([TestTensor("b", "U8", [2])]),
+      "model-00003-of-00003.safetensors": safetensors([TestTensor("c", "U8", [2])]),
+    ])
+    let model = try ModelFolder(path: files.path)
+    #expect(model.weights.names == ["a", "b", "c"])
     #expect(
-      fault(try shards(#"{"a":"model-1.safetensors","b":"model-1.safetensors"}"#))
-        == index + "weight_map of 'b' names model-1.safetensors, which does not hold this tensor")
+      model.indexFault
+        == "model.safetensors.index.json leaves out model-00002-of-00003.safetensors, which its number makes part "
+        + "of the weights: it is taken too")
+    unlink(files.path + "/model.safetensors.index.json")
+    #expect(try ModelFolder(path: files.path).indexFault == nil)
+    unlink(files.path + "/model-00002-of-00003.safetensors")
     #expect(
-      fault(try shards(#"{"a":"model-2.safetensors","b":"model-1.safetensors"}"#))
-        == index + "weight_map of 'a' names model-2.safetensors, which does not hold this tensor")
+      fault(files)
+        == "DIR has no model-00002-of-00003.safetensors. The numbers of the other files ask for it: download it."
+    )
   }
 
   @Test func `two files of the index that hold the same tensor`() throws {

@@ -532,7 +532,7 @@ def test_G33_G34_what_cannot_be_served_is_refused_before_its_weights(server):
             ({**others, "model.gguf": b"x"}, "GGUF"), (others, "no .safetensors"),
             ({"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}, "LoRA"),
             ({**others, "pytorch_model.bin": b"x"}, "pickles"),
-            ({**MODEL, "model.safetensors.index.json": index}, "model-00001-of-00002.safetensors")]:
+            ({**others, "x.safetensors": b"x", "model.safetensors.index.json": index}, "model-00001-of-00002.safetensors")]:
         with world(Repository("owner/demo", files)) as hub:
             result = pull(server, hub, code=2)
             for word in words:
@@ -540,6 +540,111 @@ def test_G33_G34_what_cannot_be_served_is_refused_before_its_weights(server):
             assert not hub.of("model.safetensors?"), hub.paths()
     with world(Repository("owner/demo", {**MODEL, **config(model_type="mamba2")})) as hub:
         pull(server, hub, "--force")
+
+
+def halves():
+    """The demo model's weights in two files of their own, by their numbers, and the names of their tensors."""
+    length = int.from_bytes(WEIGHTS[:8], "little")
+    header, data = json.loads(WEIGHTS[8:8 + length]), WEIGHTS[8 + length:]
+    header.pop("__metadata__", None)
+    names = sorted(header)
+    files = {}
+    for number, part in enumerate((names[:len(names) // 2], names[len(names) // 2:]), 1):
+        entries, content = {}, b""
+        for name in part:
+            start, end = header[name]["data_offsets"]
+            entries[name] = {**header[name], "data_offsets": [len(content), len(content) + end - start]}
+            content += data[start:end]
+        text = json.dumps(entries).encode()
+        files[f"model-0000{number}-of-00002.safetensors"] = (len(text).to_bytes(8, "little") + text + content, part)
+    return files
+
+
+def test_an_index_gives_way_to_what_is_complete(server):
+    """One rule for what is fetched, what is checked and what is loaded."""
+    others = {key: value for key, value in MODEL.items() if key != "model.safetensors"}
+    first, second = halves()
+    parts = {name: content for name, (content, _) in halves().items()}
+
+    def index(**tensors):
+        return {"model.safetensors.index.json": json.dumps({"weight_map": tensors}).encode()}
+
+    short = index(**{tensor: first for tensor in halves()[first][1]})
+    stale = index(a="model-00001-of-00009.safetensors")
+    for files, fetched, words in [
+            ({**MODEL, **stale}, ["model.safetensors"], "names model-00001-of-00009.safetensors, which is not there"),
+            ({**others, **parts, **stale}, [first, second], "names model-00001-of-00009.safetensors, which is not there"),
+            ({**others, **parts, **short}, [first, second], f"leaves out {second}"),
+            ({**others, **parts}, [first, second], None),
+            ({**MODEL, "model.fp16.safetensors": b"x", "model-extra.safetensors": b"x"}, ["model.safetensors"], None)]:
+        with world(Repository("owner/demo", files)) as hub:
+            result = pull(server, hub)
+            assert words is None or words in " ".join(result.stderr.split()), (words, result.stderr)
+            assert sorted(path.name for path in snapshot(hub).glob("*.safetensors")) == fetched
+            verified = run(server, hub, "verify", "--model", "owner/demo")
+            assert verified.returncode == 0, verified.stdout
+            assert words is None or words in " ".join(verified.stdout.split()), verified.stdout
+            shown = json.loads(run(server, hub, "show", "owner/demo", "--json").stdout)
+            assert shown["parameter_count"] == 3_476_864, shown
+            # Without its receipt the cache is judged by the same rule.
+            for receipt in (hub.cache / ".locks").glob("*/mlxserve-*.files"):
+                receipt.unlink()
+            assert run(server, hub, "list", "--json").stdout.count('"ready"') == 1
+            assert pull(server, hub, HF_HUB_OFFLINE="1").stdout.strip() == str(snapshot(hub))
+    for files, word in [({**others, first: parts[first]}, second), ({**others, first: parts[first], **stale}, "00009")]:
+        with world(Repository("owner/demo", files)) as hub:
+            result = pull(server, hub, code=2)
+            assert word in result.stderr and "which it lacks" in result.stderr, result.stderr
+            pull(server, hub, "--force")
+            result = run(server, hub, "verify", "--model", snapshot(hub))
+            assert result.returncode == 1 and word in result.stdout, result.stdout
+
+
+def test_a_wrong_size_in_the_list_is_no_trouble_of_the_connection(server):
+    """Another try would bring the same: the code is that of what is not what was published."""
+    for path in ("model.safetensors", "tokenizer.json"):
+        for more in (1, 1000, -1):
+            repository = demo()
+            usual = repository.entry
+
+            def entry(name, usual=usual, path=path, more=more):
+                found = usual(name)
+                if name == path:
+                    found["size"] += more
+                    if "lfs" in found:
+                        found["lfs"]["size"] += more
+                return found
+
+            repository.entry = entry
+            with world(repository) as hub:
+                result = pull(server, hub, code=8)
+                assert f"{path} is not what was published, twice: it has" in result.stderr, result.stderr
+                assert "cannot be reached" not in result.stderr and not snapshot(hub).exists()
+                # Without the pauses of troubles that pass.
+                assert len([seen for seen in hub.of(path) if seen.place == "hub"]) <= 3, hub.paths()
+
+
+def test_a_cache_without_refs_is_the_same_everywhere(server):
+    with world() as hub:
+        pull(server, hub)
+        repository = hub.cache / "models--owner--demo"
+        shutil.rmtree(repository / "refs")
+        for name in ("owner/demo", "owner/demo@main", "demo", repository, snapshot(hub)):
+            result = run(server, hub, "verify", "--model", name, HF_HUB_OFFLINE="1")
+            assert result.returncode == 0, (name, result.stdout, result.stderr)
+        shown = json.loads(run(server, hub, "show", "owner/demo", "--json").stdout)
+        assert shown["folder"] == str(snapshot(hub)), shown
+        assert json.loads(run(server, hub, "list", "--json").stdout)[0]["state"] == "ready"
+        hub.seen.clear()
+        assert pull(server, hub, HF_HUB_OFFLINE="1").stdout.strip() == str(snapshot(hub)) and not hub.seen
+        # A second snapshot makes it a question.
+        shutil.copytree(snapshot(hub), repository / "snapshots" / ("1" * 40), symlinks=True)
+        assert pull(server, hub, code=6, HF_HUB_OFFLINE="1")
+        assert run(server, hub, "show", repository).returncode == 2
+        assert run(server, hub, "show", "owner/demo@" + "1" * 40).returncode == 0
+        # What the hub says is written down again.
+        pull(server, hub)
+        assert (repository / "refs" / "main").read_text() == hub.repositories["owner/demo"].commit
 
 
 def test_G35_G36_what_is_wanted_can_be_said(server):

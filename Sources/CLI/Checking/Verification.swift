@@ -101,14 +101,9 @@ extension Verification {
       add(
         .ok, "files",
         "config.json and \(folder.weights.names.count) tensors in \(count) file\(count == 1 ? "" : "s"), "
-          + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.hasForeignIndex ? "are sound" : "and index agree")"
+          + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil ? "and index agree" : "are sound")"
       )
-      if folder.hasForeignIndex {
-        add(
-          .note, "index",
-          "model.safetensors.index.json names files that are not here; those that are, are complete by their numbers "
-            + "and were taken instead")
-      }
+      if let fault = folder.indexFault { add(.note, "index", fault) }
       return folder
     } catch {
       fail("files", error)
