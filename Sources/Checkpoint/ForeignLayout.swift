@@ -44,12 +44,15 @@ struct ForeignLayout: Sendable, Equatable {
   /// - Throws: `Refusal`.
   init(_ config: JSONObject) throws(Refusal) {
     name = config["quant_method"]?.stringValue ?? ""
-    let bits = (config["bits"] ?? config["w_bit"])?.intValue ?? 4
+    let groups = config["config_groups"]?.objectValue?.entries.map(\.value) ?? []
+    let named =
+      config["bits"] ?? config["w_bit"] ?? groups.lazy.compactMap { $0["weights"]?["num_bits"] }.first
+      ?? config["quant_config"]?["weight_quant_params"]?["nbits"]
+    let bits = named?.intValue ?? 4
     let size = (config["group_size"] ?? config["q_group_size"])?.intValue ?? 128
     // Beyond any row it is the whole row.
     groupSize = (1...1 << 30).contains(size) ? size : nil
-    self.bits = bits
-    let groups = config["config_groups"]?.objectValue?.entries.map(\.value) ?? []
+    self.bits = min(max(1, bits), 32)
     switch name {
     case "gptq": method = try Self.gptq(config, bits)
     case "auto-round": method = try Self.autoRound(config, bits)

@@ -110,6 +110,11 @@ package struct WeightMap: Sendable {
   /// What config.json says of another tool's layout.
   var foreignLayout: ForeignLayout? { store.quantization.foreign }
 
+  /// What config.json says of the quantization of a module, by its full name.
+  func quantizationRule(of module: String) -> QuantizationConfig.Rule? {
+    store.quantization.rule(for: module)
+  }
+
   /// The file that holds a tensor of a module, for errors.
   func place(of name: String) -> String {
     for suffix in [""] + Self.endings {
@@ -121,6 +126,11 @@ package struct WeightMap: Sendable {
   /// The shape as stored, for models that learn a size from the weights; nil when absent.
   package func shape(of name: String) -> [Int]? {
     store.place(of: fullName(name)).map { store.shards[$0.shard].shape($0.index) }
+  }
+
+  /// Bytes of a tensor in its file; nil when it is absent.
+  func storedBytes(of name: String) -> Int? {
+    store.place(of: fullName(name)).map { store.shards[$0.shard].byteCount($0.index) }
   }
 
   /// The type of a tensor's elements; nil when it is absent or of a type without a name here.

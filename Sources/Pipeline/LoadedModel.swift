@@ -32,6 +32,8 @@ package struct ModelFacts: Sendable {
   package var computeName = "reference"
   /// Of most weights; nil when they are not quantized.
   package var quantization: Quantization?
+  /// Of the checkpoint, whatever of it the model uses; nil where nobody has counted.
+  package var parameterCount: Int?
 
   package init() {}
 }

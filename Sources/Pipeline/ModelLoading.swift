@@ -128,18 +128,30 @@ extension ModelFolder {
   }
 
   fileprivate func facts(_ engine: any ModelEngine) -> ModelFacts {
-    var facts = ModelFacts()
-    facts.modelType = config["model_type"]?.stringValue
+    var facts = ModelFacts(of: self)
     facts.computeMode = engine.computeMode.rawValue
     facts.computeName = engine.computeName
-    facts.quantization = quantization.base.map {
-      ModelFacts.Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
-    }
     return facts
   }
 
   /// Differs between builds, and between folders of different shape or size.
   fileprivate func fingerprint(version: String) -> String {
     "fp_" + String(FNV1a.hash("\(version)|\(weightBytes)|\(config.text)"), radix: 16)
+  }
+}
+
+extension ModelFacts {
+  /// What the files say of a model that is not loaded; nil for a folder that cannot be opened.
+  package init?(folder path: String) {
+    guard let folder = try? ModelFolder(path: path) else { return nil }
+    self.init(of: folder)
+  }
+
+  fileprivate init(of folder: ModelFolder) {
+    modelType = folder.config["model_type"]?.stringValue
+    parameterCount = folder.parameterCount
+    quantization = (folder.quantization.base ?? folder.storedQuantization).map {
+      Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
+    }
   }
 }

@@ -3,7 +3,11 @@
 import base64
 import json
 import os
+import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +17,7 @@ import ollama
 
 import hub_test
 from sdk_test import WEATHER
-from server import ROOT, Server
+from server import DEMO, ROOT, Server
 
 QUESTION = [{"role": "user", "content": "Is Paris in France? Answer Yes or No."}]
 GREEDY = {"temperature": 0, "num_predict": 8}
@@ -51,6 +55,35 @@ def test_version_tags_and_ps(server):
         assert send(server, "HEAD", path)[::2] == (200, "")
 
 
+def test_parameters_are_those_of_the_checkpoint(server):
+    """Packed or not, tied or not, loaded or not, whatever config.json says of quantization: the shapes say it."""
+    with tempfile.TemporaryDirectory() as folder:
+        bare = pathlib.Path(folder) / "bare"
+        shutil.copytree(DEMO, bare)
+        config = json.loads((bare / "config.json").read_text())
+        del config["quantization"]
+        config.pop("quantization_config", None)
+        (bare / "config.json").write_text(json.dumps(config))
+        tiny = DEMO.parent / "smollm3-tiny"
+        other = Server(server.binary, "--model", str(bare), "--model", str(tiny))
+        try:
+            for name, count, level in (("demo", 3_476_864, "4bit"), ("bare", 3_476_864, "4bit"), ("smollm3-tiny", 111_888, "unquantized")):
+                shown = json.loads(send(other, "POST", "/api/show", {"model": name})[2])
+                assert shown["model_info"]["general.parameter_count"] == count, (name, shown)
+                assert shown["details"]["quantization_level"] == level, (name, shown)
+                said = subprocess.run([server.binary, "show", str(DEMO.parent / name if name != "bare" else bare), "--json"],
+                                      capture_output=True, text=True)
+                assert json.loads(said.stdout)["parameter_count"] == count
+            tags = {model["model"]: model["details"] for model in json.loads(send(other, "GET", "/api/tags")[2])["models"]}
+            assert tags["bare:latest"]["parameter_size"] == "3M", tags
+        finally:
+            assert other.stop() == 0
+        verified = subprocess.run([server.binary, "verify", "--model", str(bare)], capture_output=True, text=True)
+        words = " ".join(verified.stdout.split())
+        assert verified.returncode == 0 and "3.5 M parameters" in words, words
+        assert "affine, 4 bits in groups of 64, as the tensors say: config.json does not" in words, words
+
+
 def test_show(server):
     for body in ({"model": "demo"}, {"name": "demo"}, {"model": "demo:latest"}, {"model": "Demo"}):
         status, _, text = send(server, "POST", "/api/show", body)
@@ -60,6 +93,7 @@ def test_show(server):
         assert all(re.match(r'^\S+\s+(".*"|\S+)$', line) for line in shown["parameters"].splitlines())
         assert set(shown["capabilities"]) <= {"completion", "tools", "insert", "vision", "embedding", "thinking", "audio"}
     assert client(server).show("demo").modelinfo
+    assert shown["model_info"]["general.parameter_count"] == 3_476_864 and shown["details"]["parameter_size"] == "3M"
     assert send(server, "POST", "/api/show", {"model": "nobody"})[0] == 404
     assert send(server, "POST", "/api/show", {})[0] == 400
 

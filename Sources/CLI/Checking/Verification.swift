@@ -101,6 +101,7 @@ extension Verification {
       add(
         .ok, "files",
         "config.json and \(folder.weights.names.count) tensors in \(count) file\(count == 1 ? "" : "s"), "
+          + "\(ShowCommand.parameters(folder.parameterCount)) parameters, "
           + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil ? "and index agree" : "are sound")"
       )
       if let fault = folder.indexFault { add(.note, "index", fault) }
@@ -185,8 +186,9 @@ extension Verification {
 
   func quantization(_ folder: ModelFolder) -> String {
     if let method = folder.quantization.method { return "in the layout of \(method)" }
-    guard let base = folder.quantization.base else { return "not quantized" }
-    return "\(base.mode.rawValue), \(base.bits) bits in groups of \(base.groupSize)"
+    guard let base = folder.quantization.base ?? folder.storedQuantization else { return "not quantized" }
+    let words = "\(base.mode.rawValue), \(base.bits) bits in groups of \(base.groupSize)"
+    return folder.quantization.base == nil ? words + ", as the tensors say: config.json does not" : words
   }
 }
 

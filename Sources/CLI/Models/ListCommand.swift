@@ -4,6 +4,7 @@ import Checkpoint
 import Hub
 import Inference
 import JSON
+import Pipeline
 import Platform
 
 enum ListCommand {
@@ -70,7 +71,8 @@ enum ListCommand {
             ? "ready" : "unsupported: \(type ?? "no model_type")"
       }
     return Entry(
-      name: snapshot.repository.text, bytes: snapshot.bytes, type: self.type(config), commit: snapshot.commit,
+      name: snapshot.repository.text, bytes: snapshot.bytes, type: self.type(config, folder: snapshot.folder),
+      commit: snapshot.commit,
       revisions: snapshot.revisions, state: state, folder: snapshot.folder, used: snapshot.used)
   }
 
@@ -82,7 +84,7 @@ enum ListCommand {
       let type = config["model_type"]?.stringValue ?? ""
       return Entry(
         name: name, bytes: files.filter { $0.kind == .file }.map(\.bytes).sumOfSizes,
-        type: self.type(config),
+        type: self.type(config, folder: path),
         state: ModelInspection.supportedTypes.contains(type) ? "ready" : "unsupported: \(type)", folder: path,
         used: files.map(\.used).max() ?? 0)
     }
@@ -94,9 +96,14 @@ enum ListCommand {
   }
 
   /// `qwen3 4bit g64`, or the type of the weights.
-  static func type(_ config: JSONValue?) -> String {
+  ///
+  /// - Parameter folder: where the weights are, which say it too; nil where they are not here.
+  static func type(_ config: JSONValue?, folder: String? = nil) -> String {
     guard let config, let type = config["model_type"]?.stringValue else { return "-" }
     let quantization = config["quantization"] ?? config["quantization_config"]
+    if quantization == nil, let folder, let stored = ModelFacts(folder: folder)?.quantization {
+      return "\(type) \(stored.bits)bit g\(stored.groupSize)"
+    }
     if let bits = quantization?["bits"]?.intValue {
       let group = quantization?["group_size"]?.intValue.map { " g\($0)" } ?? ""
       return "\(type) \(bits)bit\(group)"

@@ -51,6 +51,8 @@ enum ShowCommand {
     let folder = try ModelFolder(path: path)
     var facts = JSONObject([("name", .string(folder.name)), ("folder", .string(folder.path))])
     describe(folder.config, into: &facts)
+    facts["type"] = .string(ListCommand.type(folder.config, folder: path))
+    facts["parameter_count"] = .int(folder.parameterCount)
     facts["weight_bytes"] = .int(folder.weightBytes)
     var configuration = EngineConfiguration(modelPath: path, threads: 1)
     configuration.version = Version.text
@@ -139,6 +141,12 @@ enum ShowCommand {
 
   // MARK: Words
 
+  /// `134.5 M`, `7.6 B`.
+  static func parameters(_ count: Int) -> String {
+    let (unit, name) = count >= 1_000_000_000 ? (1e9, "B") : count >= 1_000_000 ? (1e6, "M") : (1e3, "K")
+    return fixed(Double(count) / unit, 1) + " " + name
+  }
+
   private static func lines(_ facts: JSONObject) -> [String] {
     func text(_ key: String) -> String? { facts[key]?.stringValue }
     func number(_ key: String) -> Int? { facts[key]?.intValue }
@@ -152,6 +160,7 @@ enum ShowCommand {
       add(
         "size", "\(layers) layers of \(width)" + (number("vocabulary").map { ", vocabulary of \($0)" } ?? ""))
     }
+    add("parameters", number("parameter_count").map(parameters))
     add("context", number("context_tokens").map { "\($0) tokens" })
     add("weights", number("weight_bytes").map { Size.words($0) })
     let needs = contexts.compactMap { tokens in

@@ -118,20 +118,28 @@ struct OllamaCard {
   }
 
   private var quantization: String {
-    let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
-    return bits.map { "\($0)bit" } ?? "unquantized"
+    stored.quantization.map { "\($0.bits)bit" } ?? "unquantized"
   }
 
-  /// Counted from the bytes of the weights: a scale and a bias take half a bit of each weight.
-  private var parameters64: Int {
-    let bits = config["quantization"]?["bits"]?.intValue ?? loaded?.facts.quantization?.bits
-    let group = config["quantization"]?["group_size"]?.intValue ?? 64
-    let perWeight = bits.map { Double(min(max(1, $0), 32)) + 32 / Double(max(1, group)) } ?? 16
-    return Int(min(Double(size) * 8 / perWeight, 1e18))
+  /// Of models that are not loaded, by the digest of their files: the headers of all weights are read for it.
+  private static let counted = Monitor<[String: ModelFacts]>([:])
+  private static let mostCounted = 256
+
+  /// What the files of the weights say, loaded or not.
+  private var stored: ModelFacts {
+    if let loaded { return loaded.facts }
+    let digest = digest
+    if let known = Self.counted.withLock({ $0[digest] }) { return known }
+    let facts = ModelFacts(folder: status.source.path) ?? ModelFacts()
+    Self.counted.withLock { known in
+      if known.count >= Self.mostCounted { known = [:] }
+      known[digest] = facts
+    }
+    return facts
   }
 
   var details: JSONValue {
-    let billions = Double(parameters64) / 1e9
+    let billions = Double(stored.parameterCount ?? 0) / 1e9
     let words = billions < 1 ? "\(Int((billions * 1000).rounded()))M" : "\((billions * 10).rounded() / 10)B"
     return [
       "parent_model": "", "format": "safetensors", "family": .string(family), "families": [.string(family)],
@@ -202,7 +210,7 @@ struct OllamaCard {
   func info(name: String) -> JSONValue {
     var info = JSONObject([
       ("general.architecture", .string(family)), ("general.basename", .string(name)),
-      ("general.parameter_count", .int(parameters64)),
+      ("general.parameter_count", stored.parameterCount.map(JSONValue.int) ?? nil),
     ])
     for (key, value) in [
       ("context_length", contextLength), ("embedding_length", text["hidden_size"]?.intValue),
