@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 
 import anthropic
 import openai
@@ -221,7 +222,59 @@ def test_other_machines_need_a_key(s):
             assert code(other.get("/v1/models", headers, host="evil.com")) == (403, "host_not_allowed")
 
 
+def test_a_key_file_of_an_editor_that_marks_utf8(s):
+    with locked(s, "\ufeffsk-alice\r\n") as (other, _):
+        assert other.get("/v1/models", bearer("sk-alice"))[0] == 200
+        assert other.get("/v1/models")[0] == 401
+
+
+def test_a_mistyped_variable_is_named(s):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("MLXSERVE_")}
+    # What Kubernetes sets for a service of this name is no setting, and no mistake.
+    links = {"MLXSERVE_PORT": "tcp://10.0.0.1:80", "MLXSERVE_SERVICE_HOST": "10.0.0.1", "MLXSERVE_PORT_80_TCP_PORT": "80"}
+    with serving(s, env={**kept, **links}) as other:
+        assert not any("means nothing" in line for line in other.log), other.log
+    with serving(s, env={**kept, "MLXSERVE_QUEUE_LIMITS": "9"}) as other:
+        said = [line for line in other.log if "means nothing" in line]
+        assert said == ["mlxserve: the variable MLXSERVE_QUEUE_LIMITS means nothing; did you mean MLXSERVE_QUEUE_LIMIT?\n"], said
+    asked = subprocess.run([s.binary, "serve", "--model", "/nowhere", "--json-log"], capture_output=True, text=True,
+                           env={**kept, "MLXSERVE_QUEUE_LIMITS": "9"}, timeout=60)
+    first = json.loads(asked.stderr.splitlines()[0])
+    assert first["variable"] == "MLXSERVE_QUEUE_LIMITS" and first["level"] == "warning", asked
+
+
 # Hosts and origins
+
+
+def test_an_address_in_brackets(s):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return "skipped: no IPv6 here"
+    process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--host", "[::1]", "--port", "0"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        found = re.search(r"listening on (http://\[::1\]:\d+)/v1", process.stdout.readline())
+        assert urllib.request.urlopen(f"{found[1]}/v1/models", timeout=20).status == 200
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+    status, message = refused_start(s, "--host", "[::]")
+    assert status == 2 and message.startswith("mlxserve: --host :: lets other machines in"), message
+
+
+def test_pages_of_desktop_programs_come_with_a_flag(s):
+    pages = ("app://obsidian.md", "tauri://localhost", "http://tauri.localhost", "vscode-webview://1a2b", "vscode-file://vscode-app")
+    for page in pages:
+        assert code(s.get("/v1/models", [f"Origin: {page}"])) == (403, "origin_not_allowed"), page
+    with serving(s, "--allow-desktop-apps") as other:
+        for page in pages:
+            status, headers, _ = other.get("/v1/models", [f"Origin: {page}"])
+            assert status == 200 and headers["access-control-allow-origin"] == page
+            ask = [f"Origin: {page}", "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type"]
+            assert other.get("/v1/chat/completions", ask, method="OPTIONS")[0] == 204, page
+        for page in ("null", "file://", "https://evil.com", "http://tauri.localhost.evil.com", "apps://x"):
+            assert code(other.get("/v1/models", [f"Origin: {page}"])) == (403, "origin_not_allowed"), page
 
 
 def test_rebound_names_are_refused(s):
