@@ -454,7 +454,7 @@ def test_ws_requests_that_are_no_upgrade(s):
     assert (status, json.loads(body)["error"]["code"]) == (426, "upgrade_required")
     assert headers["upgrade"] == "websocket"
     try:
-        connect(f"ws://{s.host}:{s.port}/v1/chat/completions")
+        connect(f"ws://{s.host}:{s.port}/v1/completions")
         raise AssertionError("upgraded")
     except InvalidStatus as error:
         assert error.response.status_code in (404, 405)

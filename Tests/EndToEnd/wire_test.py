@@ -72,7 +72,8 @@ def test_content_types(s):
     assert s.post(CHAT, body, ["Content-Type: application/json; charset=utf-8"])[0] == 200
     assert s.post(CHAT, body, ["Content-Type: text/plain"])[0] == 200
     assert error_of(s.post(CHAT, body, ["Content-Type: text/xml"])) == (415, "unsupported_media_type")
-    assert error_of(s.post(CHAT, body, ["Content-Encoding: gzip"])) == (415, "unsupported_media_type")
+    assert error_of(s.post(CHAT, body, ["Content-Encoding: br"])) == (415, "unsupported_media_type")
+    assert error_of(s.post(CHAT, body, ["Content-Encoding: gzip"])) == (400, "invalid_body")
 
 
 def test_unknown_fields_are_named(s):
