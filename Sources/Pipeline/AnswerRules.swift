@@ -3,6 +3,7 @@
 package import Chat
 package import Decoding
 package import Grammar
+package import Tokenizers
 
 /// The calls and the content that an answer may have.
 package struct AnswerRules: Sendable {
@@ -119,5 +120,12 @@ extension LoadedModel {
         startsInside: format.startsInsideReasoning(promptTail: promptTail))
     }
     return grammar == nil && reasoning == nil ? nil : Guide(reasoning: reasoning, grammar: grammar)
+  }
+}
+
+extension Tokenizer {
+  /// The bytes of UTF-8 that no constrained answer can have, in words: no token has them alone.
+  package var missingBytes: [String] {
+    GrammarVocabulary(tokenizer: self, endTokens: []).missingBytes.map(\.asHexadecimal)
   }
 }

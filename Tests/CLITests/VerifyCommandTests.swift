@@ -48,8 +48,8 @@ import Testing
     #expect(!found.contains { $0.status == .failed || $0.status == .skipped }, "\(found)")
     #expect(
       found.map(\.subject).filter { $0 != "unused tensors" } == [
-        "files", "checksums", "weights", "tokenizer", "end of text", "chat template", "sampling", "memory",
-        "fast and exact", "generation",
+        "files", "checksums", "weights", "tokenizer", "bytes", "end of text", "chat template",
+        "sampling", "memory", "fast and exact", "generation",
       ])
     let json = VerifyCommand.json(found, model: "m")
     #expect(json["usable"]?.boolValue == true && json["checks"]?.arrayValue?.count == found.count)
@@ -116,6 +116,26 @@ import Testing
     let ends = findings(path).first { $0.subject == "end of text" }
     #expect(ends?.status == .ok)
     #expect(ends?.detail == #"2039 "<|endoftext|>", 2041 "<|im_end|>" (the chat template's)"#)
+  }
+
+  @Test func `bytes that no token has alone are told`() throws {
+    let tokenizer = try JSONValue(parsing: File.read(Self.demo + "/tokenizer.json", limit: 1 << 24))
+    var document = try #require(tokenizer.objectValue)
+    var model = try #require(document["model"]?.objectValue)
+    // The bytes F1 and 04 in the alphabet of byte-level tokens; one of them is left in a longer token.
+    let vocabulary = try #require(model["vocab"]?.objectValue).entries.map { key, id in
+      (["ñ": "ñññ", "Ą": "<unused>"][key] ?? key, id)
+    }
+    model["vocab"] = .object(JSONObject(vocabulary))
+    document["model"] = .object(model)
+    let path = try copy(with: ["tokenizer.json": Array(JSONValue.object(document).text.utf8)])
+    defer { remove(path) }
+    let found = findings(path).first { $0.subject == "bytes" }
+    #expect(found?.status == .note)
+    #expect(
+      found?.detail
+        == "no token has alone the bytes 0x04 0xF1: texts with them are left out of schemas, choices and grammars"
+    )
   }
 
   @Test func `a marker beyond the model's tokens is a note, a word is a fault`() throws {

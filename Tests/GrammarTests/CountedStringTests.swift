@@ -28,7 +28,7 @@ import Testing
       var builder = GraphBuilder()
       let marks = try builder.punctuation()
       let node = try root(&builder)
-      let graph = try GrammarGraph(nodes: builder.nodes, root: node, marks: marks)
+      let graph = try GrammarGraph(builder, root: node, marks: marks)
       return MaskBuilder(
         graph: graph, vocabulary: LeafMaskTests.vocabulary, leaves: LeafCache(), memory: GrammarMemory())
     }

@@ -118,6 +118,7 @@ struct TokenRoutesTests {
     #expect(model["limits"]?["choices"] == .int(RequestLimits().choices))
     #expect(model["endpoints"]?.arrayValue?.contains("POST /v1/messages") == true)
     let format = #""response_format":{"type":"json_object"}"#
+    #expect(model["structured_output"]?["missing_bytes"] == [])
     #expect(model["structured_output"]?["json_object"] == .bool(try app.chat(format).status == 200))
     let forced = #""tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required""#
     let choices = try #require(model["tools"]?["choices"]?.arrayValue)

@@ -53,6 +53,7 @@ struct Verification {
     if let folder, folder.task != .chat { return runEncoder(folder) }
     let inspection = folder.flatMap { checkWeights($0) }
     let tokenizer = checkTokenizer(rows: inspection?.vocabularySize)
+    checkBytes(tokenizer)
     if let folder {
       checkEnds(folder, tokenizer, inspection)
       checkTemplate(folder, tokenizer)
@@ -264,6 +265,23 @@ extension Verification {
       "\(id) \(quoted(tokenizer.token(of: id) ?? "?"))" + (named.contains(id) ? "" : " (the chat template's)")
     }
     add(.ok, "end of text", names.joined(separator: ", "))
+  }
+
+  /// Most bytes that are told.
+  private static let toldBytes = 16
+
+  private mutating func checkBytes(_ tokenizer: Tokenizer?) {
+    guard let tokenizer else { return skip("bytes") }
+    let missing = tokenizer.missingBytes
+    guard !missing.isEmpty else {
+      return add(.ok, "bytes", "every byte of UTF-8 is a token: an answer can be held to any text")
+    }
+    let told = missing.prefix(Self.toldBytes).joined(separator: " ")
+    let more = missing.count > Self.toldBytes ? " and \(missing.count - Self.toldBytes) more" : ""
+    add(
+      .note, "bytes",
+      "no token has alone the byte\(missing.count == 1 ? "" : "s") \(told)\(more): "
+        + "texts with \(missing.count == 1 ? "it" : "them") are left out of schemas, choices and grammars")
   }
 
   private static let conversation: [JSONValue] = [

@@ -386,6 +386,50 @@ final class ByteDFA: Sendable {
     return found
   }
 
+  /// The texts that have none of these bytes; the automaton itself where no text has one. States that stay keep their order.
+  func without(_ bytes: [UInt8]) -> ByteDFA {
+    let left = Set(
+      bytes.filter { byte in
+        stride(from: Int(classOf[Int(byte)]), to: next.count, by: classCount).contains { next[$0] >= 0 }
+      })
+    guard !left.isEmpty else { return self }
+    let classes = Self.classes { left.contains($0) ? .max : UInt32(classOf[Int($0)]) }
+    let columns = Self.representatives(classes).map { left.contains($0) ? -1 : Int(classOf[Int($0)]) }
+    var table: [Int32] = []
+    table.reserveCapacity(stateCount * columns.count)
+    for row in stride(from: 0, to: next.count, by: classCount) {
+      for column in columns { table.append(column < 0 ? -1 : next[row + column]) }
+    }
+    var isReached = [Bool](repeating: false, count: stateCount)
+    isReached[0] = true
+    var queue = [0]
+    while let state = queue.popLast() {
+      for cell in state * columns.count..<(state + 1) * columns.count where table[cell] >= 0 {
+        let target = Int(table[cell])
+        if !isReached[target] { queue.append(target) }
+        isReached[target] = true
+      }
+    }
+    let reached = isReached.indices.filter { isReached[$0] }
+    return ByteDFA(
+      classOf: classes, classCount: columns.count, table: Self.rows(reached, of: table, columns.count),
+      accepting: reached.map { accepting[$0] })
+  }
+
+  /// The shortest text, and of several the first; nil where there is none.
+  var shortestText: [UInt8]? {
+    guard !isEmpty else { return nil }
+    var (state, text) = (Int32(0), [UInt8]())
+    while let byte = (UInt8.min...UInt8.max).first(where: { byte in
+      let target = step(state, byte)
+      return target >= 0 && cost[Int(target)] < cost[Int(state)]
+    }) {
+      text.append(byte)
+      state = step(state, byte)
+    }
+    return text
+  }
+
   /// How many texts lead from each state to acceptance; `UInt32.max` for very many.
   func textCounts() -> [UInt32] {
     // States that lead to a cycle keep it.

@@ -1,5 +1,10 @@
 // Why a schema, an expression or a grammar cannot constrain an answer.
 
+extension UInt8 {
+  /// `0x0A`.
+  package var asHexadecimal: String { (self < 16 ? "0x0" : "0x") + String(self, radix: 16, uppercase: true) }
+}
+
 /// Thrown while a pattern is compiled. The client's pattern is at fault, and it becomes a 400, in all cases but
 /// `unwanted`.
 package enum GrammarError: Error, Equatable, CustomStringConvertible {

@@ -18,13 +18,9 @@ package final class CompiledGrammar: Sendable {
     _ pattern: Pattern, vocabulary: GrammarVocabulary, memory: GrammarMemory = GrammarMemory(),
     isUnwanted: @escaping () -> Bool = { false }
   ) throws(GrammarError) {
-    if let byte = vocabulary.missingByte {
-      throw .unsupported(
-        keyword: "grammar", path: "", reason: "the vocabulary of this model has no token for the byte \(byte)"
-      )
-    }
     let graph = try PatternCompiler.compile(
-      pattern, tokens: vocabulary.names, budget: CompileBudget(isUnwanted: isUnwanted))
+      pattern, tokens: vocabulary.names, missing: vocabulary.missingBytes,
+      budget: CompileBudget(isUnwanted: isUnwanted))
     self.vocabulary = vocabulary
     self.memory = memory
     self.graph = graph

@@ -50,6 +50,9 @@ package final class GrammarCache: Sendable {
     self.byteLimit = byteLimit
   }
 
+  /// Bytes of UTF-8 that no answer with a pattern can have: no token has them alone.
+  package var missingBytes: [UInt8] { vocabulary.missingBytes }
+
   /// About how much memory the grammars and refusals take.
   package var byteCount: Int {
     let kept = content.withLock { $0.entries }

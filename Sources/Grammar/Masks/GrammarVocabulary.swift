@@ -17,8 +17,9 @@ package final class GrammarVocabulary: Sendable {
   let trie: TokenTrie
   /// The most bytes of an ordinary token.
   let longestToken: Int
-  /// A byte of JSON or UTF-8 text that no token has alone: then an answer could end up where no token fits.
-  let missingByte: UInt8?
+  /// The bytes of UTF-8 that no token has alone, in order. What needs one is left out of all patterns, and so are tokens
+  /// that have one.
+  package let missingBytes: [UInt8]
   private let bytes: [UInt8]
   private let starts: [Int32]
   /// Its plain tokens.
@@ -54,26 +55,28 @@ package final class GrammarVocabulary: Sendable {
     self.names = names
     self.endTokens = endTokens
     continuing = TokenMask(count: count) { !endTokens.contains($0) }
+    var alone = [Bool](repeating: false, count: 256)
+    let texts = (0..<Int32(clamping: count)).map { id in
+      let text = endTokens.contains(id) ? [] : bytes(id)
+      if text.count == 1 { alone[Int(text[0])] = true }
+      return text
+    }
     var all: [UInt8] = []
     var starts: [Int32] = [0]
     var longest = 0
-    var alone = [Bool](repeating: false, count: 256)
-    for id in 0..<Int32(clamping: count) {
-      let text = endTokens.contains(id) ? [] : bytes(id)
+    for text in texts {
       // Longer tokens do not exist; one in a hostile file is never generated.
-      if text.count <= Self.longestToken {
+      if text.count <= Self.longestToken, text.allSatisfy({ alone[Int($0)] }) {
         all += text
         longest = max(longest, text.count)
-        if text.count == 1 { alone[Int(text[0])] = true }
       }
       starts.append(Int32(clamping: all.count))
     }
     trie = TokenTrie(ids: Array(0..<Int32(clamping: count)), bytes: all, starts: starts)
     plain = PlainTokens(trie, count: count)
     longestToken = longest
-    // C0, C1 and F5 to FF are no UTF-8; carriage return and other controls are never written.
-    let needed = [9, 10] + Array(UInt8(0x20)...0x7E) + Array(0x80...0xBF) + Array(0xC2...0xF4)
-    missingByte = needed.first { !alone[Int($0)] }
+    // C0, C1 and F5 to FF are no UTF-8.
+    missingBytes = (UInt8.min...0xF4).filter { !alone[Int($0)] && $0 != 0xC0 && $0 != 0xC1 }
     self.bytes = all
     self.starts = starts
     prepare()

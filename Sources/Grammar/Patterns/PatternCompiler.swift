@@ -5,7 +5,7 @@ import Tokenizers
 
 /// One pass over a pattern.
 struct PatternCompiler {
-  private var builder = GraphBuilder()
+  private var builder: GraphBuilder
   private let tokens: TokenNames
   private var depth = 0
   /// Which members objects have whose schemas do not say.
@@ -17,16 +17,18 @@ struct PatternCompiler {
   private static let depthLimit = 32
   private static let excludedLimit = 4096
 
+  /// - Parameter missing: bytes that no token has alone.
   static func compile(
-    _ pattern: Pattern, tokens: TokenNames, budget: CompileBudget = CompileBudget()
+    _ pattern: Pattern, tokens: TokenNames, missing: [UInt8] = [], budget: CompileBudget = CompileBudget()
   ) throws(GrammarError) -> GrammarGraph {
-    var compiler = PatternCompiler(tokens: tokens, budget: budget)
+    var compiler = PatternCompiler(tokens: tokens, missing: missing, budget: budget)
     let marks = try compiler.builder.punctuation()
     let root = try compiler.node(pattern)
-    return try GrammarGraph(nodes: compiler.builder.nodes, root: root, marks: marks)
+    return try GrammarGraph(compiler.builder, root: root, marks: marks)
   }
 
-  private init(tokens: TokenNames, budget: CompileBudget) {
+  private init(tokens: TokenNames, missing: [UInt8], budget: CompileBudget) {
+    builder = GraphBuilder(missing: missing)
     self.tokens = tokens
     self.budget = budget
   }

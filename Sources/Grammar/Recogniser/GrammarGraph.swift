@@ -1,5 +1,6 @@
 // A grammar as a graph of nodes: what text may come, and in which order.
 
+import JSON
 import Synchronization
 
 /// A node of the grammar. Other nodes are named by their index.
@@ -210,13 +211,13 @@ final class GrammarGraph: Sendable {
   let byteCount: Int
   private static let byteLimit = 48 << 20
 
-  init(nodes: [GrammarNode], root: Int32, marks: PunctuationNodes) throws(GrammarError) {
+  init(_ builder: GraphBuilder, root: Int32, marks: PunctuationNodes) throws(GrammarError) {
     self.root = root
     self.marks = marks
-    let nullable = try Self.nullableNodes(nodes)
+    let nullable = try Self.nullableNodes(builder.nodes)
     self.nullable = nullable
     // Rounds that may be empty need not come: then those that come take a byte each.
-    let nodes = nodes.map { node in
+    let nodes = builder.nodes.map { node in
       guard case .repeated(let inner, let min, let max) = node, min > 0, nullable[Int(inner)] else {
         return node
       }
@@ -246,12 +247,36 @@ final class GrammarGraph: Sendable {
     depth = measure.depth
     partCosts = Self.partCosts(nodes, measure.cost)
     guard cost[Int(root)] < Cost.none else {
-      throw .unsatisfiable(path: "", reason: "no text satisfies it")
+      throw .unsatisfiable(
+        path: "", reason: Self.unwritable(root, builder, measure.cost) ?? "no text satisfies it")
     }
     guard depth[Int(root)] < Self.depthLimit / 2 else {
       throw .tooLarge(reason: "every answer would be nested more than \(Self.depthLimit / 2) deep")
     }
     try GrammarGraph.refuseLeftRecursion(nodes, nullable)
+  }
+
+  /// What the model cannot write of all that a node without a text needs; nil where that is not why it has none.
+  private static func unwritable(_ root: Int32, _ builder: GraphBuilder, _ cost: [Int32]) -> String? {
+    var seen: Set<Int32> = []
+    var open = [root]
+    while let node = open.popLast() {
+      guard cost[Int(node)] >= Cost.none, seen.insert(node).inserted else { continue }
+      if let text = builder.unwritable[node] {
+        let words = JSONValue.string(String(String(decoding: text, as: UTF8.self).prefix(100))).text
+        guard let byte = text.first(where: builder.missing.contains) else {
+          return "\(words) cannot be written where it has to stand: it would be read as an end"
+        }
+        return
+          "the model cannot write \(words): its vocabulary has no token for the byte \(byte.asHexadecimal)"
+      }
+      if case .object(let plan) = builder.nodes[Int(node)] {
+        for property in plan.properties where property.isRequired { open += [property.key, property.value] }
+      } else {
+        builder.nodes[Int(node)].eachPart { open.append($0) }
+      }
+    }
+    return nil
   }
 
   /// The leaf whose texts tell the items of a kind apart.

@@ -79,13 +79,28 @@ enum CommonLanguages {
   static func isShared(_ dfa: ByteDFA) -> Bool { shared.contains { $0.dfa === dfa } }
 }
 
-/// Nodes under construction.
+/// Nodes under construction, without the texts that the model cannot write.
 struct GraphBuilder {
   private(set) var nodes: [GrammarNode] = []
+  /// Leaves of which no text can be written, and their shortest one.
+  private(set) var unwritable: [Int32: [UInt8]] = [:]
+  /// Bytes that no token has alone.
+  let missing: [UInt8]
   private var literals: [[UInt8]: Int32] = [:]
-  private var automata: [ObjectIdentifier: Int32] = [:]
+  private var automata: [ByteDFA: Int32] = [:]
   private var distinctLeaves: [ByteDFA: Int32] = [:]
   private var textCounts: [ByteDFA: [UInt32]] = [:]
+
+  /// - Parameter missing: bytes that no token of the vocabulary has alone: an answer could end up where nothing but such a
+  ///   byte may come.
+  init(missing: [UInt8] = []) { self.missing = missing }
+
+  /// The texts that can be written. The automaton itself where all states stay and cost the same without the others: no
+  /// token has a missing byte, so none leads where only such a byte goes on.
+  func writable(_ dfa: ByteDFA) -> ByteDFA {
+    let own = dfa.without(missing)
+    return own.stateCount == dfa.stateCount && own.cost == dfa.cost ? dfa : own
+  }
 
   mutating func add(_ node: GrammarNode) throws(GrammarError) -> Int32 {
     guard nodes.count < GrammarGraph.nodeLimit else {
@@ -123,13 +138,19 @@ struct GraphBuilder {
   }
 
   mutating func leaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
-    if let known = automata[ObjectIdentifier(dfa)] { return known }
-    let node = try add(.leaf(GrammarLeaf(dfa: dfa)))
-    automata[ObjectIdentifier(dfa)] = node
+    if let known = automata[dfa] { return known }
+    let node = try add(.leaf(GrammarLeaf(dfa: writable(dfa))))
+    automata[dfa] = node
+    if isUnwritable(node) { unwritable[node] = dfa.shortestText }
     return node
   }
 
-  /// A string automaton with bounds on its characters.
+  /// Whether a leaf has no text.
+  func isUnwritable(_ node: Int32) -> Bool {
+    if case .leaf(let leaf) = nodes[Int(node)] { leaf.dfa.isEmpty } else { false }
+  }
+
+  /// A string automaton, of what can be written, with bounds on its characters.
   mutating func leaf(_ dfa: ByteDFA, _ bounds: CharacterBounds) throws(GrammarError) -> Int32 {
     try add(.leaf(GrammarLeaf(dfa: dfa, length: bounds)))
   }
@@ -137,15 +158,16 @@ struct GraphBuilder {
   /// A leaf whose texts differ within an array.
   mutating func distinctLeaf(_ dfa: ByteDFA) throws(GrammarError) -> Int32 {
     if let known = distinctLeaves[dfa] { return known }
-    let node = try add(.leaf(GrammarLeaf(dfa: dfa, textCounts: textCounts(of: dfa))))
+    let node = try add(.leaf(GrammarLeaf(dfa: writable(dfa), textCounts: textCounts(of: dfa))))
     distinctLeaves[dfa] = node
+    if isUnwritable(node) { unwritable[node] = dfa.shortestText }
     return node
   }
 
-  /// `ByteDFA.textCounts`, found once: most members and items that must differ are any string.
+  /// `ByteDFA.textCounts` of what can be written, found once: most members and items that must differ are any string.
   mutating func textCounts(of dfa: ByteDFA) -> [UInt32] {
     if let known = textCounts[dfa] { return known }
-    let counts = dfa.textCounts()
+    let counts = dfa.without(missing).textCounts()
     textCounts[dfa] = counts
     return counts
   }

@@ -13,15 +13,22 @@ enum StringLanguage {
 
   /// An automaton of the strings of `dfa` beside which characters are counted, whatever the bounds are. Nil where
   /// the lengths of its texts have gaps, such as those of `(?:ab)*`: then the two must be looked at together.
-  static func counted(_ dfa: ByteDFA) throws(GrammarError) -> (dfa: ByteDFA, counts: CharacterCounts)? {
+  ///
+  /// - Parameter builder: knows which texts can be written; others are left out.
+  static func counted(
+    _ dfa: ByteDFA, _ builder: GraphBuilder = GraphBuilder()
+  ) throws(GrammarError) -> (dfa: ByteDFA, counts: CharacterCounts)? {
     let all = try CommonLanguages.canonicalString.get()
     var cells = CharacterCells(dfa, within: all)
     if cells == nil {
       // Each state beside one of all strings.
       cells = CharacterCells(try explored(dfa, within: all, min: 0, max: Int.max), within: all)
     }
-    guard let cells, cells.isWithin, let counts = CharacterCounts(cells) else { return nil }
-    return (cells.dfa, counts)
+    guard let cells, cells.isWithin else { return nil }
+    let own = cells.dfa.without(builder.missing)
+    let counted = own === cells.dfa ? cells : CharacterCells(own, within: all)
+    guard let counts = counted.flatMap({ CharacterCounts($0) }) else { return nil }
+    return (builder.writable(cells.dfa), counts)
   }
 
   /// The same for any language, by pairs of its states and those of all strings.

@@ -176,16 +176,18 @@ struct SchemaCompiler {
           kinds.insert(.number)
         }
       case .string(let string):
-        if let dfa = string.dfa {
+        if string.dfa == nil, string.min == 0, string.max == Int.max {
+          kinds.insert(.string)
+        } else if string.dfa == nil, let node = try boundedString(string, &builder) {
+          out.append(node)
+        } else {
+          let any = try CommonLanguages.canonicalString.get()
+          let dfa = string.dfa ?? any
           if let nodes = try countedString(dfa, string, &builder) {
             out += nodes
           } else {
             automata.append(try bounded(dfa, string))
           }
-        } else if string.min == 0, string.max == Int.max {
-          kinds.insert(.string)
-        } else {
-          out.append(try boundedString(string, &builder))
         }
       case .array, .object: break
       }
@@ -276,12 +278,15 @@ struct SchemaCompiler {
     return made
   }
 
+  /// Any string with bounds on its characters; nil where strings that cannot be written change its automaton.
   mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
-    -> Int32
+    -> Int32?
   {
     if let known = boundedStrings[[atom.min, atom.max]] { return known }
+    let any = try CommonLanguages.freeString.get()
+    guard builder.writable(any) === any else { return nil }
     let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: try CharacterCounts.free.get())
-    let node = try builder.leaf(CommonLanguages.freeString.get(), bounds)
+    let node = try builder.leaf(any, bounds)
     boundedStrings[[atom.min, atom.max]] = node
     return node
   }
@@ -295,7 +300,7 @@ struct SchemaCompiler {
     guard count > 0, dfa.stateCount > Self.countedStates / count else { return nil }
     let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
     if let known = countedStrings[key] { return known }
-    guard let (beside, counts) = try countedAutomaton(dfa) else { return nil }
+    guard let (beside, counts) = try countedAutomaton(dfa, builder) else { return nil }
     let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: counts)
     let nodes = bounds.allow(0, after: 0) ? [try builder.leaf(beside, bounds)] : []
     countedStrings[key] = nodes
@@ -303,11 +308,11 @@ struct SchemaCompiler {
   }
 
   private mutating func countedAutomaton(
-    _ dfa: ByteDFA
+    _ dfa: ByteDFA, _ builder: GraphBuilder
   ) throws(GrammarError) -> (dfa: ByteDFA, counts: CharacterCounts)? {
     if let known = countedAutomata[dfa] { return known }
     try normalizer.budget.spend(dfa.next.count)
-    let made = try StringLanguage.counted(dfa)
+    let made = try StringLanguage.counted(dfa, builder)
     countedAutomata[dfa] = .some(made)
     return made
   }
@@ -416,9 +421,12 @@ struct SchemaCompiler {
         names?.intersection(these, watch: normalizer.budget.watch) ?? these)
     }
     var members = declared
-    if names != nil || declared.contains(where: \.value.isNever) {
+    if names != nil || !builder.missing.isEmpty || declared.contains(where: \.value.isNever) {
       members.removeAll { entry in
-        entry.value.isNever || !(names?.accepts(normalizer.members.quoted(entry.key)) ?? true)
+        let key = normalizer.members.quoted(entry.key)
+        // A required one stays, so that the object is known to need it.
+        return entry.value.isNever || !(names?.accepts(key) ?? true)
+          || !entry.isRequired && key.contains(where: builder.missing.contains)
       }
     }
     try removeImpossible(atom, &members)
@@ -440,7 +448,8 @@ struct SchemaCompiler {
       try self.extras(open, keys, names, isCounting: countsExtras, &builder)
     }
     let plan = ObjectPlan(
-      properties: properties, extras: extras ?? [], min: atom.min, max: atom.max, countsExtras: countsExtras)
+      properties: properties, extras: (extras ?? []).filter { !builder.isUnwritable($0.key) }, min: atom.min,
+      max: atom.max, countsExtras: countsExtras)
     if plan.min > plan.properties.count + min(1, plan.extras.count) {
       guard !plan.extras.isEmpty else { return nil }
       guard plan.countsExtras, plan.extras.allSatisfy({ builder.hasManyTexts($0.key) }) else {

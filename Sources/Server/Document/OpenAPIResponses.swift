@@ -183,7 +183,7 @@ enum OpenAPIResponses {
         "thinking": {"supported": "boolean", "switch": "boolean", "budget": "boolean"},
         "structured_output": {"json_object": "boolean", "json_schema": "boolean", "regex": "boolean",
           "choice": "boolean", "grammar": "boolean", "structural_tag": "boolean",
-          "additional_properties": "boolean"},
+          "additional_properties": "boolean", "missing_bytes": ["integer"]},
         "sampling": "object",
         "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "media_parts": "integer", "tools": "integer",
           "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",

@@ -4,6 +4,7 @@
 
 import Chat
 import Fetch
+import Grammar
 import HTTP
 import Inference
 import JSON
@@ -110,6 +111,8 @@ struct CapabilitiesRoute {
           "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
           "structural_tag": .bool(accepts(("structural_tag", Self.tagFormat))),
           "additional_properties": .bool(core.settings.allowsUndeclaredMembers),
+          "missing_bytes": .array(
+            core.model.embedder == nil ? core.model.grammars.missingBytes.map { .int(Int($0)) } : []),
         ]
       ),
       ("sampling", sampling), ("limits", limits),
