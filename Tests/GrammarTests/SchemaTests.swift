@@ -70,7 +70,23 @@ struct SchemaCase: Sendable, CustomTestStringConvertible {
       #"{"type": "object", "patternProperties": {"^.{1,12}$": {"type": "integer"}}, "additionalProperties": false}"#,
       [#"{"a": 1, "é\t2345678901": 2}"#], not: [#"{"": 1}"#, #"{"1234567890123": 1}"#, #"{"a": "b"}"#]),
     SchemaCase(
-      #"{"type": "string", "format": "date"}"#, [#""2024-02-29""#], not: [#""2023-02-29""#, #""2024-13-01""#]),
+      #"{"type": "string", "format": "date"}"#, [#""2024-02-29""#, #""0001-01-01""#],
+      not: [#""2023-02-29""#, #""2024-13-01""#, #""0000-01-01""#, #""0000-02-29""#]),
+    // As Python's fromisoformat, Go's RFC3339 and JavaScript's Date read it.
+    SchemaCase(
+      #"{"type": "string", "format": "date-time"}"#,
+      [
+        #""2024-02-29T23:59:59Z""#, #""0001-01-01T00:00:00.123456789+23:59""#,
+        #""9999-12-31T00:00:00.5-00:30""#,
+      ],
+      not: [
+        #""2024-02-29t23:59:59Z""#, #""2024-02-29T23:59:59z""#, #""2024-02-29 23:59:59Z""#,
+        #""0000-12-31T00:00:00Z""#, #""2024-02-29T23:59:59.1234567890Z""#, #""2024-02-29T23:59:60Z""#,
+        #""2024-02-29T24:00:00Z""#, #""2024-02-29T23:59:59""#,
+      ]),
+    SchemaCase(
+      #"{"type": "string", "format": "time"}"#, [#""00:00:00.000000001Z""#, #""23:59:59+01:00""#],
+      not: [#""00:00:00z""#, #""00:00:00.0000000001Z""#]),
     SchemaCase(
       #"{"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"], "additionalProperties": false}"#,
       [#"{"a":1}"#, #"{"a": 1, "b": [2]}"#, #"{"b": null, "a": 1}"#, "{\n  \"a\": 1\n}"],

@@ -26,12 +26,14 @@ enum Formats {
     }
   }
 
+  // As strict readers have it, such as Python's, Go's and JavaScript's: years from 1 on, capital letters, and fractions up
+  // to nanoseconds. RFC 3339 allows the year 0, small letters and any fraction.
   private static let date =
-    #"(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"#
+    #"(?!0000)(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"#
     + #"|(?:(?:\d{2}(?:0[48]|[2468][048]|[13579][26]))|(?:(?:[02468][048]|[13579][26])00))-02-29)"#
   /// Seconds below 60: whether a leap second is allowed depends on the offset.
   private static let time =
-    #"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,18})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"#
+    #"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"#
   private static let label = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
   /// Two hyphens at the third place are for encoded names, which are not checked here.
   private static let hostLabel =
@@ -85,7 +87,7 @@ enum Formats {
     switch name {
     case "date": date
     case "time": time
-    case "date-time": "\(date)[Tt]\(time)"
+    case "date-time": "\(date)T\(time)"
     case "duration":
       #"P(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?"#
         + #"|T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"#
