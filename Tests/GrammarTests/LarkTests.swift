@@ -36,6 +36,10 @@ import Testing
       ("start: /a.b/s /é+/i", ["a\nbÉé"], ["ab", "a\nb"]),
       ("start: A\nA: \"\\u0041\" | \"\\n\"", ["A", "\n"], ["a"]),
       ("start:\n  | \"a\"\n  | \"b\"", ["a", "b"], [""]),
+      (
+        "start[capture]: x B\nx[ capture = \"a, b]\" ,\n capture=c]: \"a\"\nB[capture=n].2: \"b\"", ["ab"],
+        ["a", "b"]
+      ),
       ("start: \"v=\" %json {\"type\": \"integer\"}", ["v=12"], ["v=x"]),
     ] {
       let grammar = try CompiledGrammar(.lark(source))
@@ -134,7 +138,10 @@ import Testing
 
   @Test(arguments: [
     ("start: x{\"a\"}", "a template"), ("x{a}: a", "a template"),
-    ("start[max_tokens=3]: \"a\"", "attributes of a rule"),
+    ("start[max_tokens=3]: \"a\"", "the attribute 'max_tokens'"),
+    ("start[capture, stop=\"x\"]: \"a\"", "the attribute 'stop'"),
+    ("start: A\nA[lazy]: \"a\"", "the attribute 'lazy'"),
+    ("start[capture=\"a\",temperature=0.5]: \"a\"", "the attribute 'temperature' of a rule"),
     ("start: \"a\"\n%declare X", "%declare"), ("start: <[^7]>", "most tokens"),
     ("start: \"a\" & \"b\"", "& in a rule"), ("start: ~\"a\"", "~ in a rule"),
     ("start: A\nA: ~B\nB: \"a\" A", "& and ~"), ("start: A\nA: %regex {\"other\": 1}", "%regex with 'other'"),
@@ -156,6 +163,7 @@ import Testing
     ("start: \"b\"..\"a\"", "a range is from one character to a later one"),
     ("%import common.NOTHING\nstart: NOTHING", "'common' has no terminal 'NOTHING'"),
     ("start: \"a\"\nstart: \"b\"", "the rule 'start' stands twice"),
+    ("start[capture: \"a\"", "a '[' without a ']'"), ("start[capture=\"a: \"", "a '[' without a ']'"),
   ])
   func `errors say what is wrong`(_ source: String, _ words: String) {
     #expect {

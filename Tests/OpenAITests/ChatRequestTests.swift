@@ -295,6 +295,33 @@ struct ChatRequestTests {
     #expect(try chat(chatBody(extra)).format == ResponseFormat(form, param: param))
   }
 
+  @Test(
+    arguments: [
+      (#""guided_json":{"type":"null"},"structured_outputs":{"json":"{\"type\": \"null\"}"}"#, "guided_json"),
+      (
+        #""response_format":{"type":"json_object"},"structured_outputs":{"json_object":true}"#,
+        "response_format"
+      ),
+      (#""guided_choice":["a","b"],"structured_outputs":{"choice":["a","b"]}"#, "guided_choice"),
+      (#""guided_regex":"a","regex":"a","structured_outputs":{"regex":"a"}"#, "guided_regex"),
+    ])
+  func `the same under several names is one format`(extra: String, param: String) throws {
+    #expect(try chat(chatBody(extra)).format?.param == param)
+    let strict =
+      #""guided_json":{},"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{}}}"#
+    #expect(try chat(chatBody(strict)).format?.isStrict == true)
+  }
+
+  @Test(arguments: [
+    (#""guided_json":{"type":"null"},"json_schema":{"type":"string"}"#, "json_schema"),
+    (#""guided_choice":["a","b"],"structured_outputs":{"choice":["b","a"]}"#, "structured_outputs.choice"),
+    ("\"regex\":\"e\u{301}\",\"guided_regex\":\"\u{E9}\"", "regex"),
+    (#""regex":"a","guided_regex":"a","ebnf":"a""#, "ebnf"),
+  ])
+  func `what is not the same is refused`(extra: String, param: String) {
+    #expect(chatRefusal(extra) == "invalid_value \(param)")
+  }
+
   @Test func `a prediction is text or parts`() throws {
     func prediction(_ content: String) throws -> String? {
       try chat(chatBody(#""prediction":{"type":"content","content":\#(content)}"#)).prediction

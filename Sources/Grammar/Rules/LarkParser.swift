@@ -88,9 +88,7 @@ struct LarkParser {
     while text.take("?") || text.take("!") {}
     let name = try name()
     if text.isAt("{") { throw text.unsupported("a template", "write its rules out") }
-    if text.isAt("[") {
-      throw text.unsupported("attributes of a rule", "lengths and stops are fields of the request")
-    }
+    try parseAttributes()
     if text.take(".") {
       _ = text.take("-")
       guard try text.number() != nil else { throw text.problem("the priority is no number") }
@@ -105,6 +103,34 @@ struct LarkParser {
     skipSpace(lines: true)
     if text.at == start || !text.take("|") { text.at = start }
     define(name, try parseChoice(isOpen: false))
+  }
+
+  /// `[capture]` and `[capture="name"]` say what a program wants to keep of the answer. The others would change it.
+  private mutating func parseAttributes() throws(GrammarError) {
+    guard text.take("[") else { return }
+    repeat {
+      skipSpace(lines: true)
+      let name = try name()
+      switch name {
+      case "capture": break
+      case "max_tokens":
+        throw text.unsupported("the attribute 'max_tokens'", "count characters, as in /.{0,80}/")
+      case "stop", "suffix", "lazy":
+        throw text.unsupported("the attribute '\(name)'", "leave its text out of the rule, as in /[^\\n]*/")
+      default: throw text.unsupported("the attribute '\(name)' of a rule", "only 'capture' is known")
+      }
+      skipSpace(lines: true)
+      guard text.take("=") else { continue }
+      skipSpace(lines: true)
+      if text.take("\"") {
+        while let scalar = text.current, scalar != "\"", !text.isAtLineEnd { text.at += 1 }
+        guard text.take("\"") else { throw text.problem("a string without an end") }
+      } else {
+        _ = try self.name()
+      }
+      skipSpace(lines: true)
+    } while text.take(",")
+    guard text.take("]") else { throw text.problem("a '[' without a ']'") }
   }
 
   private mutating func parseDirective() throws(GrammarError) {

@@ -34,7 +34,7 @@ extension ResponseFormat {
   /// The one constraint that a request asks for; nil for free text.
   ///
   /// - Parameter own: what the wire's own field says; the others are extensions that chat, completions and Responses share.
-  /// - Throws: for a malformed value, and when two fields constrain the answer.
+  /// - Throws: for a malformed value, and when two fields constrain the answer to different things.
   static func read(_ fields: inout Fields, own: ResponseFormat?, limits: RequestLimits) throws(APIError)
     -> ResponseFormat?
   {
@@ -67,10 +67,25 @@ extension ResponseFormat {
     try fields.refuse("guided_whitespace_pattern", because: "white space in JSON is the server's choice")
     try fields.refuse("grammar_lazy", because: "a grammar holds from the first token")
     try fields.refuse("grammar_triggers", because: "a grammar holds from the first token")
-    guard found.count <= 1 else {
-      throw .invalidValue(found[1].param, "'\(found[0].param)' constrains the answer already")
+    // Clients send the same under several names, for servers that know one of them.
+    if let other = found.first(where: { !$0.form.isSame(as: found[0].form) }) {
+      throw .invalidValue(
+        other.param, "'\(found[0].param)' constrains the answer already, and to something else")
     }
-    return found.first
+    var first = found.first
+    if found.contains(where: \.isStrict) { first?.isStrict = true }
+    return first
+  }
+}
+
+extension ResponseFormat.Form {
+  /// Equal to the byte: Swift's `==` also equates texts that Unicode calls equivalent.
+  fileprivate func isSame(as other: ResponseFormat.Form) -> Bool {
+    switch (self, other) {
+    case (.regex(let a), .regex(let b)), (.grammar(let a), .grammar(let b)): a.utf8.elementsEqual(b.utf8)
+    case (.choice(let a), .choice(let b)): a.elementsEqual(b) { $0.utf8.elementsEqual($1.utf8) }
+    default: self == other
+    }
   }
 }
 
