@@ -221,35 +221,23 @@ struct ToolSchemas: Sendable {
 
   func contains(_ name: String) -> Bool { parameters[ByteKey(name)] != nil }
 
-  /// The value of raw text by the type that the parameter's schema names; text that does not fit stays text.
+  /// The value of raw text by what the parameter's schema allows: JSON of another kind than strings where it is that, else
+  /// a string. Text that does not fit stays text.
   func value(of text: String, as parameter: String, in tool: String) -> JSONValue {
-    let types = Self.types(of: parameters[ByteKey(tool)]?["properties"]?[parameter], depth: 0)
-    if types.contains("string"), !(types.contains("null") && text == "null") { return .string(text) }
-    guard let value = try? JSONValue(parsing: text) else {
-      switch text {
-      case "True" where types.contains("boolean"): return true
-      case "False" where types.contains("boolean"): return false
-      case "None" where types.contains("null"): return .null
-      default: return .string(text)
-      }
+    let schema = parameters[ByteKey(tool)]
+    let kinds = ValueKinds(schema?["properties"]?[parameter], root: schema)
+    if kinds == .string { return .string(text) }
+    if let value = try? JSONValue(parsing: text) {
+      let kind = ValueKinds(of: value)
+      // A quoted string keeps its quotes: these formats have none of their own.
+      return kind == .string || kinds.contains(.string) && !kinds.contains(kind) ? .string(text) : value
     }
-    // A quoted string keeps its quotes: these formats have none of their own.
-    if case .string = value { return .string(text) }
-    return value
-  }
-
-  /// What a schema allows, by `type`, `anyOf`, or the values that it lists.
-  private static func types(of schema: JSONValue?, depth: Int) -> [String] {
-    guard let schema, depth < 8 else { return [] }
-    switch schema["type"] {
-    case .string(let type): return [type]
-    case .array(let list): return list.compactMap(\.stringValue)
-    default: break
+    switch text {
+    case _ where kinds.contains(.string): return .string(text)
+    case "True" where kinds.contains(.boolean): return true
+    case "False" where kinds.contains(.boolean): return false
+    case "None" where kinds.contains(.null): return .null
+    default: return .string(text)
     }
-    if let branches = (schema["anyOf"] ?? schema["oneOf"])?.arrayValue {
-      return branches.prefix(64).flatMap { types(of: $0, depth: depth + 1) }
-    }
-    let values = schema["enum"]?.arrayValue ?? []
-    return !values.isEmpty && values.allSatisfy { $0.stringValue != nil } ? ["string"] : []
   }
 }

@@ -20,8 +20,8 @@ struct SchemaFields {
       throw .unsupported(keyword: "$ref", path: path, reason: "the schema is recursive or nested too deep")
     }
     let root = root ?? object
-    if let reference = object["$ref"]?.stringValue {
-      let target = try Self.resolve(reference, in: root, path: path)
+    if object["$ref"]?.stringValue != nil {
+      let target = try Self.resolve(object, in: root, path: path)
       self = try SchemaFields(target, root: root, path: path, depth: depth + 1)
       return
     }
@@ -30,27 +30,40 @@ struct SchemaFields {
     self.path = path
   }
 
-  /// `#/$defs/name` and `#/definitions/name`.
-  private static func resolve(_ reference: String, in root: JSONObject, path: String) throws(GrammarError)
-    -> JSONValue
-  {
-    for group in ["$defs", "definitions"] {
+  /// What the reference of a schema points at: `#/$defs/name` or `#/definitions/name`.
+  static func target(of schema: JSONObject, in root: JSONObject?) -> JSONValue? {
+    guard let reference = schema["$ref"]?.stringValue else { return nil }
+    for group in groups {
       let prefix = "#/\(group)/"
       guard reference.utf8.starts(with: prefix.utf8) else { continue }
       let name = Bytes.text(reference.utf8.dropFirst(prefix.utf8.count))
-      if let target = root[group]?[name] { return target }
+      if let target = root?[group]?[name] { return target }
     }
+    return nil
+  }
+
+  private static func resolve(_ schema: JSONObject, in root: JSONObject, path: String) throws(GrammarError)
+    -> JSONValue
+  {
+    if let target = target(of: schema, in: root) { return target }
+    let reference = schema["$ref"]?.stringValue ?? ""
     throw .unsupported(
       keyword: "$ref", path: path, reason: "'\(reference.prefix(100))' is not among the schema's '$defs'")
   }
 
+  private static let annotations: Set = [
+    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
+    "$schema", "$id", "$defs", "definitions",
+  ]
+
+  /// Whether a schema says no more than its type.
+  static func isPlain(_ schema: JSONValue) -> Bool {
+    schema.objectValue?.keys.allSatisfy { $0 == "type" || annotations.contains($0) } ?? false
+  }
+
   /// - Throws: for keywords other than these; annotations are always allowed.
   func allow(_ keywords: Set<String>) throws(GrammarError) {
-    let annotations: Set = [
-      "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
-      "$schema", "$id", "$defs", "definitions",
-    ]
-    for key in schema.keys where !keywords.contains(key) && !annotations.contains(key) {
+    for key in schema.keys where !keywords.contains(key) && !Self.annotations.contains(key) {
       throw .unsupported(keyword: key, path: path, reason: "this model's calls cannot be held to it")
     }
   }
@@ -102,10 +115,44 @@ struct SchemaFields {
     }
   }
 
+  /// The schema of a property that stands alone, whatever its references point at.
+  func alone(_ property: Property) -> JSONValue {
+    guard var alone = property.schema.objectValue else { return property.schema }
+    guard Self.refersElsewhere(.object(root)) else {
+      for group in Self.groups where root[group] != nil { alone[group] = root[group] }
+      return .object(alone)
+    }
+    // The whole schema goes along, under a name of its own.
+    let id = root["$id"]?.stringValue ?? "mlxserve:parameters"
+    var (whole, group) = (root, root["$defs"]?.objectValue ?? JSONObject())
+    group["mlxserve:property"] = property.schema
+    (whole["$id"], whole["$defs"]) = (.string(id), .object(group))
+    return [
+      "$ref": .string(id + "#/$defs/mlxserve:property"), "$defs": ["mlxserve:parameters": .object(whole)],
+    ]
+  }
+
+  private static let groups = ["$defs", "definitions"]
+
+  /// Whether there are references to anything but `$defs` and `definitions`.
+  private static func refersElsewhere(_ schema: JSONValue) -> Bool {
+    switch schema {
+    case .array(let items): items.contains(where: refersElsewhere)
+    case .object(let members):
+      members.entries.contains { key, value in
+        guard ["$ref", "$dynamicRef", "$recursiveRef"].contains(key),
+          let text = value.stringValue
+        else { return refersElsewhere(value) }
+        return !groups.contains { text.utf8.starts(with: "#/\($0)/".utf8) }
+      }
+    default: false
+    }
+  }
+
   /// A sub-schema that stands alone: references still find their targets.
   func standalone() -> JSONValue {
     var alone = schema
-    for group in ["$defs", "definitions"] where root[group] != nil { alone[group] = root[group] }
+    for group in Self.groups where root[group] != nil { alone[group] = root[group] }
     return .object(alone)
   }
 

@@ -18,6 +18,11 @@ struct CallOpening: Sendable {
     self.kept = kept
     self.onlyAtBeginning = onlyAtBeginning
   }
+
+  /// What ends a call whose text is not in quotes: its end, or the beginning of another.
+  var words: [String] {
+    ([close] + (onlyAtBeginning ? [] : [marker])).compactMap { $0.map { Bytes.text($0) } }
+  }
 }
 
 /// Inside which quotes markers do not count.

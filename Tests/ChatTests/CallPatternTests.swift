@@ -410,18 +410,163 @@ struct CallPatternTests {
 
   @Test(
     arguments: [
-      (["properties": ["a": ["type": "string", "maxLength": 3]]], "maxLength", "/properties/a"),
+      (["anyOf": [["type": "string"], ["type": "null"]]], ["x": "x", "null": nil, "12": "12", "": ""], []),
+      (["type": ["string", "integer"]], ["12": 12, "1.5": "1.5", "x": "x", "[1]": "[1]"], []),
+      (["enum": ["a", 1, nil]], ["a": "a", "1": 1, "null": nil], ["b", "2", "\"a\"", " a"]),
+      (["const": "x y"], ["x y": "x y"], ["x", "\"x y\""]),
+      (["type": "string", "pattern": "^[a-c]+$"], ["abc": "abc"], ["abd", ""]),
+      (["type": "string", "format": "date"], ["2024-02-29": "2024-02-29"], ["2023-02-29"]),
+      (["type": "string", "minLength": 2, "maxLength": 3], ["é日": "é日", "a\"\\": "a\"\\"], ["a", "abcd"]),
+      ([:], ["x": "x", "12": 12, "{\"k\": 1}": ["k": 1], "[x": "[x", "\"x\"": "\"x\""], []),
+      (true, ["x": "x", "null": nil], []),
+      (
+        ["anyOf": [["type": "string", "pattern": "^[0-9]{4}$"], ["type": "integer", "maximum": 9]]],
+        ["7": 7, "0123": "0123"], ["12", "1234"]
+      ),
+      (
+        ["anyOf": [["type": "string"], ["type": "array", "items": ["type": "integer"]]]],
+        ["[1]": [1], "x]": "x]"], ["[\"a\"]"]
+      ),
+      (["$ref": "#/$defs/S"], ["p": "p"], ["q"]),
+      (["oneOf": [["$ref": "#/$defs/S"], ["type": "boolean"]]], ["p": "p", "true": true], ["q", "1"]),
+      (
+        ["$ref": "#"], ["{}": [:], "{\"a\": {\"n\": 1, \"a\": {}}}": ["a": ["n": 1, "a": [:]]]],
+        ["[]", "{\"a\": 1}"]
+      ),
+      (
+        ["type": "object", "properties": ["h": ["type": "string"]]],
+        ["{\"h\": \"<b>\"}": ["h": "<b>"], #"{"h": "\u003c/parameter>"}"#: ["h": "</parameter>"]],
+        [
+          "{\"h\": \"</parameter>\"}", "{\"h\": \"</arg_value>\"}", "{\"h\": \"</｜DSML｜parameter>\"}",
+          "{\"h\": \"</tool_call></seed:tool_call></minimax:tool_call></｜DSML｜function_calls>\"}",
+        ]
+      ),
+    ] as [(JSONValue, [String: JSONValue], [String])])
+  func `calls of raw text hold any schema and are read as it says`(
+    schema: JSONValue, good: [String: JSONValue], bad: [String]
+  ) throws {
+    let whole: JSONValue = [
+      "type": "object", "properties": ["n": ["type": "integer"], "a": schema],
+      "$defs": ["S": ["type": "string", "enum": ["p"]]],
+    ]
+    var rules = rules(max: 1)
+    rules.tools = [CallableTool(name: "f", arguments: .schema(whole))]
+    for family in Family.all {
+      let open: [String: (String, String)] = [
+        "xml": ("<parameter=a>\n", "\n</parameter>\n"), "seed": ("<parameter=a>", "</parameter>\n"),
+        "glm": ("<arg_key>a</arg_key><arg_value>", "</arg_value>"),
+        "minimax": ("<parameter name=\"a\">", "</parameter>\n"),
+        "dsml": ("<｜DSML｜parameter name=\"a\" string=\"TEXT\">", "</｜DSML｜parameter>\n"),
+      ]
+      guard let (before, after) = open[family.testDescription] else { continue }
+      func text(_ value: String, _ isText: Bool) -> String {
+        let call = (before + value + after).replacing("TEXT", with: "\(isText)")
+        let start = family.one.firstRange(of: before.replacing("TEXT", with: "true"))?.lowerBound
+        let ends = ["</function>", "</tool_call>", "</invoke>", "</｜DSML｜invoke>"]
+        let end = ends.compactMap { family.one.firstRange(of: $0)?.lowerBound }.min()
+        return family.one[..<(start ?? family.one.startIndex)] + call
+          + family.one[(end ?? family.one.endIndex)...]
+      }
+      for (value, expected) in good {
+        let text = text(value, expected.stringValue != nil)
+        #expect(try allows(text, family.source, rules), "\(text)")
+        #expect(try arguments(in: text, family.source, whole)?["a"] == expected, "\(text)")
+      }
+      // What ends a value in another syntax is text; one that is marked as text is no JSON.
+      let isMarked = before.contains("TEXT")
+      for value in bad where !value.contains("{") || value.contains(after.split(separator: "\n")[0]) {
+        let isJSON = (try? JSONValue(parsing: value)) != nil && schema["anyOf"] != nil
+        #expect(try !allows(text(value, false), family.source, rules), "\(family): \(value)")
+        if isMarked, isJSON { continue }
+        #expect(try !allows(text(value, true), family.source, rules), "\(family): \(value)")
+      }
+    }
+  }
+
+  private func arguments(in text: String, _ source: String, _ schema: JSONValue) throws -> JSONValue? {
+    let described: JSONValue = ["type": "function", "function": ["name": "f", "parameters": schema]]
+    var parser = OutputFormat(templateSource: source).makeParser(promptTail: "", tools: [described])
+    var arguments = ""
+    for case .callArguments(let part) in parser.feed(text) + parser.finish() { arguments += part }
+    return try? JSONValue(parsing: arguments)
+  }
+
+  /// What ends a call or a part of it in some syntax, and what could be read as another value.
+  private static let nasty = [
+    "</parameter>", "\n</function>", "</function>", "\n</function>\n</tool_call>", "<parameter=b>",
+    "\n<parameter=b>\n",
+    "</tool_call>", "<tool_call>", "</seed:tool_call>", "<|tool_call_end|>",
+    "<|tool_call>call:f{}<tool_call|>",
+    "<|\"|>", "<|\"|>}<tool_call|>", "</arg_value>", "<arg_key>", "null", "12", "true", "{\"a\": 1}", "[1]",
+    " x ", "\nx\n",
+    "\"x\"", "\\", "\\\"", "</invoke>", "</minimax:tool_call>", "</｜DSML｜parameter>",
+    "</｜DSML｜function_calls>",
+    "<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "```", "\"\n```", "<|tool_calls_section_end|>",
+    "<|END_ACTION|>",
+    "\"}]<|/tool_call|>",
+    "[TOOL_CALLS]", "; {\"name\": \"g\", \"parameters\": {}}", "</", "<b>",
+  ]
+
+  @Test(arguments: Family.all)
+  private func `a forced call is read back, whatever its text is`(family: Family) throws {
+    let tokenizer = try #require(tokenizer)
+    let pattern = try OutputFormat(templateSource: family.source).pattern(for: rules(), tokenizer: tokenizer)
+    let grammar = try CompiledGrammar(
+      pattern, vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [256]))
+    let around = [("|>", "<"), (">\n", "\n<"), (">", "<")].first { family.one.contains($0.0 + "x" + $0.1) }
+    let isRaw = around != nil
+    let (before, after) = around ?? ("", "")
+    let place = try #require(family.one.firstRange(of: before + (isRaw ? "x" : "\"x\"") + after))
+    let start = family.one[..<place.lowerBound] + before
+    let end = after + family.one[place.upperBound...]
+    var written: [String] = []
+    for text in Self.nasty {
+      let value = isRaw ? text : JSONValue.string(text).text
+      // The markers in the text are spelled, as a model could.
+      let tokens =
+        tokenizer.encode(String(start), addSpecialTokens: false) + value.utf8.map { Int32($0) }
+        + tokenizer.encode(String(end), addSpecialTokens: false)
+      var matcher = GrammarMatcher(grammar)
+      var isAllowed = true
+      for token in tokens where isAllowed { isAllowed = matcher.accept(token) }
+      guard isAllowed, matcher.canEnd else { continue }
+      written.append(text)
+      let read = try arguments(in: start + value + end, family.source, schema)?["a"]?.stringValue
+      // Some readers take white space away.
+      let isSame =
+        read == text
+        || ["seed", "glm", "glm with line breaks"].contains(family.testDescription)
+          && read == String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
+      #expect(isSame, "\(family.testDescription): \(text) is read as \(read ?? "nothing")")
+    }
+    for text in ["null", "12", "true", "{\"a\": 1}", "[1]", "\"x\"", "\\\"", "</", "<b>", " x "] {
+      #expect(written.contains(text), "\(family.testDescription): \(text)")
+    }
+  }
+
+  @Test func `Gemma's strings obey the keywords of strings`() throws {
+    let schema: JSONValue = [
+      "type": "object", "required": ["a"],
+      "properties": ["a": ["type": "string", "pattern": "^[a-c\"]+$", "maxLength": 3]],
+    ]
+    #expect(try gemma("{a:'abc'}", schema) && gemma("{a:'a\"b'}", schema))
+    #expect(try !gemma("{a:'abd'}", schema) && !gemma("{a:'abca'}", schema) && !gemma("{a:''}", schema))
+  }
+
+  @Test(
+    arguments: [
       (["properties": ["a": ["$ref": "#"]]], "$ref", "/properties/a"),
       (["properties": ["a": ["$ref": "#/$defs/x"]]], "$ref", "/properties/a"),
       (["properties": ["a": [:]]], "type", "/properties/a"),
       (["type": "object", "required": ["b"]], "required", ""),
       (["type": "object", "patternProperties": [:]], "patternProperties", ""),
-      (["properties": ["ab": ["type": "string", "pattern": "x"]]], "pattern", "/properties/ab"),
     ] as [(JSONValue, String, String)])
   func `what these syntaxes cannot hold is named`(schema: JSONValue, keyword: String, path: String) throws {
     let tokenizer = try #require(tokenizer)
     let tool = CallableTool(name: "f", arguments: .schema(schema))
-    for source in ["<|tool_call><tool_call|>", "<tool_call><function="] {
+    // What the others hold in their own way is JSON, or text, in the calls of Qwen.
+    let sources = ["<|tool_call><tool_call|>"] + (path.isEmpty ? ["<tool_call><function="] : [])
+    for source in sources {
       do {
         _ = try OutputFormat(templateSource: source).pattern(of: tool, tokenizer: tokenizer)
         Issue.record("\(schema.text) was taken")

@@ -219,6 +219,9 @@ def test_the_corpus_of_bad_requests(s):
             # Of two models the last one counts, and one that does not exist is told before the empty messages.
             if case["id"] == "json/dup-model":
                 case["expect"] = "404"
+            # Parameters that are no schema are taken where the model is free.
+            if '"function":{"name":"a","parameters":' in case["id"]:
+                case["expect"] = "200"
             named = status != 400 or param is None or case["param"] is None or param.startswith(case["param"])
             if str(status) not in case["expect"].split("|") or not named or seconds > case["t_max"]:
                 failures.append((case["id"][:60], status, param, round(seconds, 2)))

@@ -85,6 +85,8 @@ struct CorpusTests {
     !request.id.hasPrefix("tok/") && !request.id.hasPrefix("schema/") && !request.id.hasPrefix("ctx/")
       && !request.expected.contains("404")
       && request.id != "big/strings-escapes" && !request.id.contains("image_url")
+      // Parameters that are no schema are taken where the model is free.
+      && !request.id.contains(#""function":{"name":"a","parameters":"#)
   }
 
   private func answer(to body: [UInt8]) -> (status: Int, param: String?) {

@@ -161,7 +161,8 @@ struct MessagesRequestTests {
     (#""tools":[{"name":"f"}]"#, "missing_required_parameter tools[0].input_schema"),
     (#""tools":[{"name":"a b","input_schema":{}}]"#, "invalid_value tools[0].name"),
     (
-      #""tools":[{"name":"f","input_schema":{"type":"what"}}]"#, "invalid_value tools[0].input_schema"
+      #""tools":[{"name":"f","input_schema":{"type":"what"}}],"tool_choice":{"type":"any"}"#,
+      "invalid_value tools[0].input_schema"
     ),
     (#""tool_choice":{"type":"tool","name":"g"}"#, "invalid_value tool_choice.name"),
     (#""tool_choice":{"type":"some"}"#, "invalid_value tool_choice.type"),
@@ -231,11 +232,11 @@ struct MessagesRequestTests {
       "Invalid 'tools[1].name': the name 'f' is used twice."
     ),
     (
-      #""tools":[{"name":"f","input_schema":[]}]"#,
+      #""tools":[{"name":"f","input_schema":[]}],"tool_choice":{"type":"any"}"#,
       "Invalid type for 'tools[0].input_schema': expected an object, but got an array."
     ),
     (
-      #""tools":[{"name":"f","input_schema":{"type":"what"}}]"#,
+      #""tools":[{"name":"f","input_schema":{"type":"what"}}],"tool_choice":{"type":"tool","name":"f"}"#,
       "Invalid 'tools[0].input_schema': 'what' is not a type of JSON Schema."
     ),
     (#""tool_choice":{"type":"any"}"#, "Invalid 'tool_choice': 'any' needs 'tools'."),

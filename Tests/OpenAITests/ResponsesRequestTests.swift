@@ -251,7 +251,7 @@ struct ResponsesRequestTests {
     let cases: [(String, String)] = [
       (#""input":"x","tools":[{"type":"function","name":"a b"}]"#, "invalid_value tools[0].name"),
       (
-        #""input":"x","tools":[{"type":"function","name":"a","parameters":5}]"#,
+        #""input":"x","tool_choice":"required","tools":[{"type":"function","name":"a","parameters":5}]"#,
         "invalid_type tools[0].parameters"
       ),
       (#""input":"x","tools":[{"type":"custom"}]"#, "missing_required_parameter tools[0].name"),

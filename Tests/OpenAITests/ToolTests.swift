@@ -47,12 +47,13 @@ struct ToolTests {
     (function(#"{"name":"a b"}"#), "invalid_value tools[0].function.name"),
     (function(#"{"name":"\#(String(repeating: "a", count: 129))"}"#), "invalid_value tools[0].function.name"),
     (function(#"{"name":"a\u0000"}"#), "invalid_value tools[0].function.name"),
-    (function(#"{"name":"a","parameters":"x"}"#), "invalid_type tools[0].function.parameters"),
+    (function(#"{"name":"a","strict":true,"parameters":"x"}"#), "invalid_type tools[0].function.parameters"),
     (
-      function(#"{"name":"a","parameters":{"type":"objekt"}}"#), "invalid_value tools[0].function.parameters"
+      function(#"{"name":"a","strict":true,"parameters":{"type":"objekt"}}"#),
+      "invalid_value tools[0].function.parameters"
     ),
     (
-      function(#"{"name":"a","parameters":{"properties":{"p":{"pattern":"("}}}}"#),
+      function(#"{"name":"a","strict":true,"parameters":{"properties":{"p":{"pattern":"("}}}}"#),
       "invalid_value tools[0].function.parameters"
     ),
     (function(#"{"name":"a","strict":1}"#), "invalid_type tools[0].function.strict"),
@@ -112,6 +113,33 @@ struct ToolTests {
     #expect(tools.map(\.isStrict) == [false, true])
     #expect(tools[1].parametersField == "tools[1].function.parameters")
     #expect(tools[1].parameters == ["type": "object"])
+  }
+
+  @Test(
+    arguments: [
+      (#""x""#, nil, "invalid_type"), ("[]", nil, "invalid_type"), ("7", nil, "invalid_type"),
+      (#"{"type":"any"}"#, ["type": "any"], "invalid_value"),
+      (#"{"type":"object","properties":null,"required":null}"#, ["type": "object"], "invalid_type"),
+      (#"{"properties":{"p":{"pattern":"("}}}"#, ["properties": ["p": ["pattern": "("]]], "invalid_value"),
+      (#"{"properties":{"p":null}}"#, ["properties": ["p": nil]], "invalid_type"),
+    ] as [(String, JSONValue?, String)])
+  func `parameters that are no schema are taken where the model is free, and named where calls obey them`(
+    parameters: String, told: JSONValue?, code: String
+  ) throws {
+    let odd = #"{"type":"function","function":{"name":"odd","parameters":\#(parameters)}}"#
+    let tools = try chat(chatBody("\"tools\":[\(time),\(odd)]")).tools
+    #expect(tools.map(\.name) == ["get_time", "odd"])
+    #expect(tools[1].parameters == told)
+    let both = "\"tools\":[\(time),\(odd)]"
+    let named = #""tool_choice":{"type":"function","function":{"name":"NAME"}}"#
+    #expect(try chat(chatBody("\(both),\(named.replacing("NAME", with: "get_time"))")).tools.count == 2)
+    let refusal = "\(code) tools[1].function.parameters"
+    #expect(chatRefusal("\(both),\"tool_choice\":\"required\"") == refusal)
+    #expect(chatRefusal("\(both),\(named.replacing("NAME", with: "odd"))") == refusal)
+    #expect(chatRefusal(both.replacing(#""name":"odd","#, with: #""name":"odd","strict":true,"#)) == refusal)
+    let allowed =
+      #""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"get_time"}}]}}"#
+    #expect(try chat(chatBody("\(both),\(allowed)")).tools.map(\.name) == ["get_time"])
   }
 
   @Test(arguments: ["\"tools\":null,\"tool_choice\":null", "\"tools\":[]", "\"tool_choice\":\"auto\""])

@@ -24,6 +24,22 @@ struct ElementReader {
     return Array(bytes[..<end])
   }
 
+  /// JSON up to a tag that stands in no string of it; the tag stays. Nil when there is none.
+  mutating func json(before tag: String) -> [UInt8]? {
+    let tag = Array(tag.utf8)
+    var isQuoted = false
+    var at = bytes.startIndex
+    while at < bytes.endIndex {
+      if !isQuoted, bytes[at...].starts(with: tag) {
+        defer { bytes = bytes[at...] }
+        return Array(bytes[..<at])
+      }
+      if bytes[at] == UInt8(ascii: "\"") { isQuoted.toggle() }
+      at += isQuoted && bytes[at] == UInt8(ascii: "\\") ? 2 : 1
+    }
+    return nil
+  }
+
   /// All that is left.
   mutating func rest() -> [UInt8] {
     defer { bytes = bytes.suffix(0) }

@@ -198,7 +198,9 @@ struct FoundText: CallSyntax {
               writer.literal(open), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
               writer.literal(middle),
             ])
-          }, close: writer.literal(close), excluded: [Bytes.text(Bytes.trimmed(Array(close.utf8)))]
+          }, close: writer.literal(close),
+          excluded: [Bytes.text(Bytes.trimmed(Array(close.utf8)))] + openings.flatMap(\.words),
+          around: ("", close)
         ).pattern(of: tool.arguments)
       } else {
         arguments = writer.json(tool.arguments)
@@ -243,7 +245,7 @@ private struct FoundPython: CallSyntax {
   }
 
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
-    words.list(.choice(try PythonCalls.patterns(of: tools)), writer)
+    words.list(.choice(try PythonCalls.patterns(of: tools, without: openings.flatMap(\.words))), writer)
   }
 
   func mixed(_ calls: Pattern, _ writer: CallWriter) -> Pattern { words.mixed(calls, openings, bracket) }

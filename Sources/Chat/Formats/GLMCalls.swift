@@ -43,7 +43,9 @@ struct GLMCalls: CallSyntax {
           writer.marker("<arg_key>"), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
           writer.marker("</arg_key>"), line, writer.marker("<arg_value>"),
         ])
-      }, close: .sequence([writer.marker("</arg_value>"), line]), excluded: ["</arg_value>", "<arg_key>"])
+      }, close: .sequence([writer.marker("</arg_value>"), line]),
+      excluded: ["</arg_value>", "<arg_key>"] + openings.flatMap(\.words),
+      around: ("", "</arg_value>"), trimming: .all)
     var calls: [Pattern] = []
     for tool in tools {
       calls.append(

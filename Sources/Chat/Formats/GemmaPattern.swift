@@ -10,8 +10,9 @@ extension GemmaCalls {
     let quote = writer.marker("<|\"|>")
     let values = LiteralValues(
       LiteralValues.Notation(
-        string: .sequence([quote, .text(excluding: ["<|\"|>"]), quote]),
-        text: { .sequence([quote, .literal($0), quote]) }, key: { $0 + ":" }, separator: ",",
+        string: { .sequence([quote, .string($0, unlike: #"[\s\S]*<\|"\|>[\s\S]*"#), quote]) },
+        text: { .sequence([quote, .without(["<|\"|>"], .literal($0)), quote]) }, key: { $0 + ":" },
+        separator: ",",
         words: ["true", "false", "null"], hasBareKeys: true, sortsKeys: true))
     var calls: [Pattern] = []
     for tool in tools {
@@ -19,7 +20,8 @@ extension GemmaCalls {
         switch tool.arguments {
         case .none: .literal("{}")
         case .anyObject: values.anyObject(depth: 2)
-        case .text(let name, let text): .sequence([.literal("{\(name):"), quote, text, quote, .literal("}")])
+        case .text(let name, let text):
+          .sequence([.literal("{\(name):"), quote, .without(["<|\"|>"], text), quote, .literal("}")])
         case .schema(let schema): try values.value(SchemaFields(schema, root: nil, path: ""), depth: 0)
         }
       calls.append(.sequence([.literal("call:\(tool.name)"), arguments]))

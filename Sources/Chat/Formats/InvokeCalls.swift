@@ -74,8 +74,9 @@ struct InvokeCalls: CallSyntax {
           .literal("<\(prefix)parameter name=\""), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
           .literal(dialect.marksText ? "\" string=\"\(isText)\">" : "\">"),
         ])
-      }, close: .literal("</\(prefix)parameter>\n"), excluded: ["</\(prefix)parameter>"],
-      marksText: dialect.marksText)
+      }, close: .literal("</\(prefix)parameter>\n"),
+      excluded: ["</\(prefix)parameter>"] + openings.flatMap(\.words),
+      around: ("", "</\(prefix)parameter>"), marksText: dialect.marksText)
     var calls: [Pattern] = []
     for tool in tools {
       calls.append(

@@ -7,8 +7,8 @@ import JSON
 final class LiteralValues {
   /// What notations differ in.
   struct Notation {
-    /// Any string, and a given one.
-    let string: Pattern
+    /// The strings of a schema, and a given one.
+    let string: (JSONValue) -> Pattern
     let text: (String) -> Pattern
     /// The key of an object with what follows it.
     let key: (String) -> String
@@ -49,9 +49,7 @@ final class LiteralValues {
       return .choice(choices)
     }
     switch fields.type {
-    case "string":
-      try fields.allow(["type"])
-      return notation.string
+    case "string": return notation.string(fields.standalone())
     case "boolean":
       try fields.allow(["type"])
       return .choice(notation.words[..<2].map(Pattern.literal))
@@ -195,7 +193,7 @@ final class LiteralValues {
 
   private func anyValue(depth: Int) -> Pattern {
     let scalars: [Pattern] =
-      [notation.string, .schema(["type": "number"])] + notation.words.map(Pattern.literal)
+      [notation.string(true), .schema(["type": "number"])] + notation.words.map(Pattern.literal)
     guard depth > 0 else { return .choice(scalars) }
     let inner = anyValue(depth: depth - 1)
     return .choice(scalars + [list(inner, min: 0, max: nil), anyObject(depth: depth - 1)])

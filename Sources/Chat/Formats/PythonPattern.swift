@@ -7,17 +7,22 @@ extension PythonCalls {
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
     .sequence([
       writer.marker("<|tool_call_start|>"), .literal("["),
-      writer.list(.choice(try Self.patterns(of: tools)), separator: .literal(", ")), .literal("]"),
+      writer.list(
+        .choice(try Self.patterns(of: tools, without: openings.flatMap(\.words))), separator: .literal(", ")),
+      .literal("]"),
       writer.marker("<|tool_call_end|>"),
     ])
   }
 
   /// A call of each tool.
-  static func patterns(of tools: [CallableTool]) throws(GrammarError) -> [Pattern] {
+  ///
+  /// - Parameter ends: what its strings may not hold, for the reader takes it for the end of the calls.
+  static func patterns(of tools: [CallableTool], without ends: [String]) throws(GrammarError) -> [Pattern] {
     // JSON's strings are strings of Python too.
     let values = LiteralValues(
       LiteralValues.Notation(
-        string: .schema(["type": "string"]), text: { .literal(JSONValue.string($0).text) },
+        string: { .without(ends, .schema($0 == true ? ["type": "string"] : $0)) },
+        text: { .without(ends, .literal(JSONValue.string($0).text)) },
         key: { JSONValue.string($0).text + ": " }, separator: ", ", words: ["True", "False", "None"],
         hasBareKeys: false, sortsKeys: false))
     var calls: [Pattern] = []
@@ -28,7 +33,7 @@ extension PythonCalls {
         case .anyObject:
           values.anyMembers(
             .sequence([.regex("[A-Za-z_][A-Za-z0-9_]{0,63}"), .literal("=")]), depth: 2)
-        case .text(let name, let text): .sequence([.literal(name + "="), .quoted(text)])
+        case .text(let name, let text): .sequence([.literal(name + "="), .without(ends, .quoted(text))])
         case .schema(let schema): try values.arguments(schema) { $0 + "=" }
         }
       calls.append(.sequence([.literal("\(tool.name)("), arguments, .literal(")")]))

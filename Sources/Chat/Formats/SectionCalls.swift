@@ -45,7 +45,7 @@ struct SectionCalls: CallSyntax {
       guard reader.skip(words.begin), let head = reader.text(before: words.middle), reader.skip(words.middle)
       else { return nil }
       // The last call of an answer may lack its end.
-      let tail = reader.text(before: words.end) ?? reader.rest()
+      let tail = reader.json(before: words.end) ?? reader.rest()
       _ = reader.skip(words.end)
       guard let call = call(Bytes.trimmed(head), Bytes.trimmed(tail)) else { return nil }
       calls.append(call)
@@ -59,8 +59,8 @@ struct SectionCalls: CallSyntax {
       let name = Bytes.trimmed(Array(tail[..<fence]))
       var code = tail[(fence + 3)...]
       if code.starts(with: "json".utf8) { code = code.dropFirst(4) }
-      if let end = Bytes.find("```", in: code) { code = code[..<end] }
-      return call(named: name, Bytes.trimmed(Array(code)))
+      var reader = ElementReader(Array(code))
+      return call(named: name, Bytes.trimmed(reader.json(before: "```") ?? reader.rest()))
     }
     guard dialect == .kimi else { return call(named: head, tail) }
     // functions.NAME:INDEX

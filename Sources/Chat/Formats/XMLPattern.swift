@@ -14,7 +14,8 @@ extension XMLCalls {
           .literal(">\(line)"),
         ])
       }, close: .literal("\(line)</parameter>\n"),
-      excluded: ["</parameter>", "\n<parameter=", "\n</function>"])
+      excluded: ["</parameter>", "\n<parameter=", "\n</function>"] + openings.flatMap(\.words),
+      around: (line, "\(line)</parameter>\n"), trimming: isSeed ? .line : .none)
     var calls: [Pattern] = []
     for tool in tools {
       calls.append(

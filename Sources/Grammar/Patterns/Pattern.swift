@@ -31,6 +31,12 @@ package indirect enum Pattern: Sendable, Equatable {
   case quoted(Pattern)
   /// Any text of ordinary tokens, also none; the strings in `excluding` do not occur in it.
   case text(excluding: [String])
+  /// The text of a string that the schema allows, without quotes and escapes. One that the regular expression `unlike`
+  /// matches as a whole is left out.
+  case string(JSONValue, unlike: String?)
+  /// The same without texts in which one of these strings occurs. Of JSON they have to be such as only its strings can hold;
+  /// where a grammar puts texts together, those that end like the beginning of one are left out, too.
+  case without([String], Pattern)
 }
 
 extension Pattern {
@@ -47,9 +53,13 @@ extension Pattern {
     case .sequence(let parts), .choice(let parts): parts.reduce(64) { $0 + $1.byteCount }
     case .repeated(let inner, _, _), .declared(let inner), .quoted(let inner): 64 + inner.byteCount
     case .schema(let schema): 64 + Self.byteCount(schema)
-    case .text(let excluded): excluded.reduce(64) { $0 + 32 + $1.utf8.count }
+    case .text(let excluded): Self.byteCount(excluded)
+    case .string(let schema, let unlike): 64 + Self.byteCount(schema) + (unlike?.utf8.count ?? 0)
+    case .without(let excluded, let inner): Self.byteCount(excluded) + inner.byteCount
     }
   }
+
+  private static func byteCount(_ texts: [String]) -> Int { texts.reduce(64) { $0 + 32 + $1.utf8.count } }
 
   private static func byteCount(_ value: JSONValue) -> Int {
     switch value {
@@ -75,9 +85,16 @@ extension Pattern {
     case (.declared(let a), .declared(let b)), (.quoted(let a), .quoted(let b)): a.isSame(as: b)
     case (.schema(let a), .schema(let b)): a == b
     case (.anyObject, .anyObject): true
-    case (.text(let a), .text(let b)):
-      a.count == b.count && zip(a, b).allSatisfy { $0.hasSameBytes(as: $1) }
+    case (.text(let a), .text(let b)): Self.areSame(a, b)
+    case (.string(let a, let unlike), .string(let b, let other)):
+      a == b && Self.areSame([unlike].compactMap { $0 }, [other].compactMap { $0 })
+    case (.without(let a, let inner), .without(let b, let other)):
+      Self.areSame(a, b) && inner.isSame(as: other)
     default: false
     }
+  }
+
+  private static func areSame(_ a: [String], _ b: [String]) -> Bool {
+    a.count == b.count && zip(a, b).allSatisfy { $0.hasSameBytes(as: $1) }
   }
 }

@@ -13,6 +13,8 @@ struct PatternCompiler {
   /// How text is written: as it is, or within a JSON string.
   private var spelling = Spelling.plain
   private var budget: CompileBudget
+  /// Any text but what an expression matches.
+  private var plainTexts: [String: ByteDFA] = [:]
 
   private static let depthLimit = 32
   private static let excludedLimit = 4096
@@ -80,6 +82,58 @@ struct PatternCompiler {
     case .text(let excluded):
       try check(isPlain: "free text")
       return try builder.leaf(Self.text(without: excluded))
+    case .string(let schema, let unlike):
+      try check(isPlain: "a string")
+      return try builder.leaf(text(schema, unlike: unlike))
+    case .without(let excluded, let inner):
+      try check(isPlain: "excluded text")
+      let before = builder.excluding(try Self.texts(with: excluded, orBeginnings: Self.isJoined(inner)))
+      defer { builder.excluding(before) }
+      return try node(inner)
+    }
+  }
+
+  /// Whether a text is put together of leaves, between which there may be no sign.
+  private static func isJoined(_ pattern: Pattern) -> Bool {
+    switch pattern {
+    case .lark, .gbnf: true
+    case .quoted(let inner): isJoined(inner)
+    default: false
+    }
+  }
+
+  private mutating func text(_ schema: JSONValue, unlike: String?) throws(GrammarError) -> ByteDFA {
+    if schema == true, let known = plainTexts[unlike ?? ""] { return known }
+    var dfa = try SchemaCompiler.text(schema, budget: &budget)
+    if let unlike {
+      let other = try ByteNFA.automaton(
+        RegexParser.parse(unlike), spelling: .plain, anywhere: false, budget: &budget)
+      dfa = try budget.counted(dfa.subtracting(other, watch: budget.watch))
+    }
+    if schema == true { plainTexts[unlike ?? ""] = dfa }
+    return dfa
+  }
+
+  /// All texts in which one of these occurs, or that end with the beginning of one.
+  private static func texts(with excluded: [String], orBeginnings: Bool) throws(GrammarError) -> ByteDFA {
+    func tree(_ text: some Sequence<Unicode.Scalar>) -> RegexTree {
+      .sequence(text.map { .set(ScalarSet([$0.value...$0.value])) })
+    }
+    try checkSize(of: excluded)
+    let texts = excluded.filter { !$0.isEmpty }
+    let dfa = try ByteNFA.automaton(
+      .choice(texts.map { tree($0.unicodeScalars) }), spelling: .plain, anywhere: true)
+    guard orBeginnings else { return dfa }
+    let beginnings = texts.flatMap { text in
+      (1..<text.unicodeScalars.count).map { tree(text.unicodeScalars.prefix($0)) }
+    }
+    return try dfa.union(
+      ByteNFA.automaton(.sequence([.anything, .choice(beginnings)]), spelling: .plain, anywhere: false))
+  }
+
+  private static func checkSize(of excluded: [String]) throws(GrammarError) {
+    guard excluded.reduce(0, { $0 + $1.utf8.count }) <= excludedLimit else {
+      throw .tooLarge(reason: "the excluded strings have more than \(excludedLimit) bytes")
     }
   }
 
@@ -112,9 +166,7 @@ struct PatternCompiler {
 
   private static func text(without excluded: [String]) throws(GrammarError) -> ByteDFA {
     var dfa = try CommonLanguages.text.get()
-    guard excluded.reduce(0, { $0 + $1.utf8.count }) <= excludedLimit else {
-      throw .tooLarge(reason: "the excluded strings have more than \(excludedLimit) bytes")
-    }
+    try checkSize(of: excluded)
     for text in excluded {
       guard !text.isEmpty else {
         throw .unsatisfiable(path: "", reason: "every text contains the empty string")

@@ -86,6 +86,8 @@ struct GraphBuilder {
   private(set) var unwritable: [Int32: [UInt8]] = [:]
   /// Bytes that no token has alone.
   let missing: [UInt8]
+  /// Texts that the leaves which are made now do not have.
+  private var excluded: ByteDFA?
   private var literals: [[UInt8]: Int32] = [:]
   private var automata: [ByteDFA: Int32] = [:]
   private var distinctLeaves: [ByteDFA: Int32] = [:]
@@ -97,9 +99,29 @@ struct GraphBuilder {
 
   /// The texts that can be written. The automaton itself where all states stay and cost the same without the others: no
   /// token has a missing byte, so none leads where only such a byte goes on.
-  func writable(_ dfa: ByteDFA) -> ByteDFA {
+  func writable(_ dfa: ByteDFA) throws(GrammarError) -> ByteDFA {
+    let dfa = try rest(of: dfa)
     let own = dfa.without(missing)
     return own.stateCount == dfa.stateCount && own.cost == dfa.cost ? dfa : own
+  }
+
+  /// The same without any other automaton.
+  func written(_ dfa: ByteDFA) throws(GrammarError) -> ByteDFA { try rest(of: dfa).without(missing) }
+
+  /// Without what is excluded: the automaton itself where it has none of that.
+  private func rest(of dfa: ByteDFA) throws(GrammarError) -> ByteDFA {
+    guard let excluded, try !dfa.intersection(excluded).isEmpty else { return dfa }
+    return try dfa.subtracting(excluded)
+  }
+
+  /// Leaves that are made from now on do not have these texts.
+  ///
+  /// - Returns: the texts until now.
+  @discardableResult
+  mutating func excluding(_ texts: ByteDFA?) -> ByteDFA? {
+    defer { excluded = texts }
+    (literals, automata, distinctLeaves, textCounts) = ([:], [:], [:], [:])
+    return excluded
   }
 
   mutating func add(_ node: GrammarNode) throws(GrammarError) -> Int32 {
@@ -165,9 +187,9 @@ struct GraphBuilder {
   }
 
   /// `ByteDFA.textCounts` of what can be written, found once: most members and items that must differ are any string.
-  mutating func textCounts(of dfa: ByteDFA) -> [UInt32] {
+  mutating func textCounts(of dfa: ByteDFA) throws(GrammarError) -> [UInt32] {
     if let known = textCounts[dfa] { return known }
-    let counts = dfa.without(missing).textCounts()
+    let counts = try written(dfa).textCounts()
     textCounts[dfa] = counts
     return counts
   }

@@ -25,10 +25,49 @@ enum StringLanguage {
       cells = CharacterCells(try explored(dfa, within: all, min: 0, max: Int.max), within: all)
     }
     guard let cells, cells.isWithin else { return nil }
-    let own = cells.dfa.without(builder.missing)
+    let own = try builder.written(cells.dfa)
     let counted = own === cells.dfa ? cells : CharacterCells(own, within: all)
-    guard let counts = counted.flatMap({ CharacterCounts($0) }) else { return nil }
-    return (builder.writable(cells.dfa), counts)
+    guard let counts = counted.flatMap({ CharacterCounts($0) })
+    else { return nil }
+    return (try builder.writable(cells.dfa), counts)
+  }
+
+  /// The texts of the strings of `dfa`, without quotes and escapes, that have a number of characters between the two bounds.
+  static func unquoted(_ dfa: ByteDFA, min: Int, max: Int) throws(GrammarError) -> ByteDFA {
+    struct State: ExploredState {
+      var own: Int32
+      var count = 0
+
+      var hash: UInt64 {
+        HashTable.mix(UInt64(UInt32(bitPattern: own)) ^ UInt64(truncatingIfNeeded: count) << 32)
+      }
+    }
+    let start = dfa.step(0, 0x22)
+    guard start >= 0 else { return try ByteDFA.texts([]) }
+    let escapes = (UInt8.min...UInt8.max).map { JSONText.escape(of: UInt32($0)) ?? [$0] }
+    return try ByteDFA.explore(
+      start: State(own: start),
+      classOf: ByteDFA.classes { byte in
+        escapes[Int(byte)].count > 1
+          ? 1024 + UInt32(byte) : UInt32(dfa.classOf[Int(byte)]) << 1 | (byte & 0xC0 == 0x80 ? 1 : 0)
+      },
+      accepts: { state in
+        let end = dfa.step(state.own, 0x22)
+        return state.count >= min && end >= 0 && dfa.accepting[Int(end)]
+      },
+      step: { state, byte in
+        var next = state
+        for part in byte < 0x80 ? escapes[Int(byte)] : [byte] {
+          next.own = dfa.step(next.own, part)
+          guard next.own >= 0 else { return nil }
+        }
+        guard byte & 0xC0 != 0x80 else { return next }
+        next.count += 1
+        guard next.count <= max else { return nil }
+        if max == Int.max { next.count = Swift.min(next.count, min) }
+        return next
+      }
+    ).minimized()
   }
 
   /// The same for any language, by pairs of its states and those of all strings.

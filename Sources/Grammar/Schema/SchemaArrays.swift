@@ -131,7 +131,7 @@ extension SchemaCompiler {
       let atoms = try normalizer.atoms(entry.value)
       guard !atoms.isEmpty, atoms.allSatisfy({ $0.isScalar }) else { continue }
       let dfa = try distinct(atoms)
-      let rank = (entry.isRequired ? 1 : 0, builder.textCounts(of: dfa).first ?? 0)
+      let rank = (entry.isRequired ? 1 : 0, try builder.textCounts(of: dfa).first ?? 0)
       if rank > best?.rank ?? (-1, 0) { best = (entry.key, dfa, rank) }
     }
     guard let best, let needed = atom.and(ObjectAtom(required: [best.key])),

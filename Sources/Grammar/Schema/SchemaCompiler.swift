@@ -58,6 +58,23 @@ struct SchemaCompiler {
     return node
   }
 
+  /// The texts of the strings that a schema allows, without quotes and escapes.
+  static func text(_ schema: JSONValue, budget: inout CompileBudget) throws(GrammarError) -> ByteDFA {
+    var compiler = try SchemaCompiler(schema, members: .allowed, budget: budget.forSchema)
+    let any = try CommonLanguages.canonicalString.get()
+    var automata: [ByteDFA] = []
+    let root = Conjunction([SchemaLiteral(place: 0, scope: 0)])
+    for case .string(let atom) in try compiler.normalizer.atoms(root) {
+      automata.append(
+        try compiler.lowering(atom) { max throws(GrammarError) in
+          try StringLanguage.unquoted(atom.dfa ?? any, min: atom.min, max: max)
+        })
+    }
+    let dfa = try compiler.union(automata)
+    try budget.spend(budget.steps - compiler.normalizer.budget.steps)
+    return dfa
+  }
+
   private init(_ schema: JSONValue, members: UndeclaredMembers, budget: CompileBudget) throws(GrammarError) {
     self.members = members
     normalizer = SchemaNormalizer(document: try SchemaDocument(schema), budget: budget)
@@ -284,7 +301,7 @@ struct SchemaCompiler {
   {
     if let known = boundedStrings[[atom.min, atom.max]] { return known }
     let any = try CommonLanguages.freeString.get()
-    guard builder.writable(any) === any else { return nil }
+    guard try builder.writable(any) === any else { return nil }
     let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: try CharacterCounts.free.get())
     let node = try builder.leaf(any, bounds)
     boundedStrings[[atom.min, atom.max]] = node
@@ -326,23 +343,32 @@ struct SchemaCompiler {
     if atom.min == 0, atom.max == Int.max { return dfa }
     let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
     if let known = boundedAutomata[key] { return known }
+    let made = try lowering(atom) { max throws(GrammarError) in
+      try StringLanguage.bounded(dfa, min: atom.min, max: max)
+    }
+    boundedAutomata[key] = made
+    return made
+  }
+
+  /// What is made for the upper bound of an atom, or for a lower one where that is too large.
+  private mutating func lowering(
+    _ atom: StringAtom, _ make: (_ max: Int) throws(GrammarError) -> ByteDFA
+  ) throws(GrammarError) -> ByteDFA {
     var max = atom.max
     while true {
       let made: ByteDFA
       do {
-        made = try StringLanguage.bounded(dfa, min: atom.min, max: max)
+        made = try make(max)
       } catch {
         let lower = max == Int.max ? 0 : max / 4
         guard lower >= atom.min, lower >= 32 else { throw error }
-        try normalizer.budget.spend(ByteDFA.stateLimit * dfa.classCount)
+        try normalizer.budget.spend(ByteDFA.stateLimit * (atom.dfa?.classCount ?? 16))
         max = lower
         normalizer.isRestricted = true
         continue
       }
       try normalizer.spend(made)
-      let counted = try normalizer.budget.counted(made)
-      boundedAutomata[key] = counted
-      return counted
+      return try normalizer.budget.counted(made)
     }
   }
 

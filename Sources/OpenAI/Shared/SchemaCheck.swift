@@ -11,11 +11,19 @@ struct SchemaCheck {
 
   private static let types = ["null", "boolean", "integer", "number", "string", "array", "object"]
 
-  func check(_ schema: JSONObject) throws(APIError) {
-    guard JSONValue.object(schema).bytes.count <= maxBytes else {
+  func checkSize(of schema: JSONValue) throws(APIError) {
+    guard schema.bytes.count <= maxBytes else {
       throw .invalidValue(path, "the schema is larger than \(maxBytes) bytes")
     }
-    try check(.object(schema), depth: 0)
+  }
+
+  /// - Returns: the schema, which is an object.
+  func check(_ schema: JSONValue) throws(APIError) -> JSONObject {
+    guard let object = schema.objectValue else {
+      throw .wrongType(path, expected: "an object", found: schema)
+    }
+    try check(schema, depth: 0)
+    return object
   }
 
   private func check(_ schema: JSONValue, depth: Int) throws(APIError) {

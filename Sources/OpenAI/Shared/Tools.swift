@@ -41,6 +41,8 @@ package struct Tool: Sendable, Equatable {
   package var parametersField: String
   /// Where a request has it, for errors.
   fileprivate let path: String
+  /// Why its calls cannot be held to its parameters, which say nothing that a schema can.
+  fileprivate var fault: APIError?
 
   /// The schema of the arguments; nil for a function without arguments.
   package var parameters: JSONValue? { json["function"]?["parameters"] }
@@ -58,12 +60,21 @@ package struct Tool: Sendable, Equatable {
     }
     var json = JSONObject([("name", .string(name))])
     if let description = try function.string("description") { json["description"] = .string(description) }
-    if let parameters = try function.object(schema) {
-      try SchemaCheck(path: parametersField, maxBytes: limits.schemaBytes).check(parameters)
-      json["parameters"] = .object(parameters)
-    }
     isStrict = try function.bool("strict") ?? false
     isDeferred = try function.bool("defer_loading") ?? false
+    if let parameters = function.value(schema) {
+      let check = SchemaCheck(path: parametersField, maxBytes: limits.schemaBytes)
+      try check.checkSize(of: parameters)
+      do throws(APIError) {
+        json["parameters"] = .object(try check.check(parameters))
+      } catch {
+        guard !isStrict else { throw error }
+        // The model may read in them what it likes. Templates fail on members that are null.
+        fault = error
+        let members = parameters.objectValue?.entries.filter { $0.value != .null }
+        json["parameters"] = members.map { .object(JSONObject($0.map { ($0.key, $0.value) })) }
+      }
+    }
     self.json = ["type": "function", "function": .object(json)]
   }
 
@@ -351,6 +362,7 @@ struct ToolSelection {
     switch words {
     case .named(let name):
       guard let tool = try find(name) else { throw leftOut(name) }
+      if let fault = tool.fault { throw fault }
       load(tool.name)
       (choice, isChosen) = (.named(tool.name), { _ in true })
     case .allowed(let names, let isRequired, _):
@@ -363,6 +375,7 @@ struct ToolSelection {
     case .none: (choice, isChosen) = (.none, { _ in false })
     }
     tools.removeAll { $0.isDeferred || !isChosen($0) }
+    if choice == .required, let fault = tools.lazy.compactMap(\.fault).first { throw fault }
     guard tools.isEmpty else { return }
     switch words {
     case .required(let word): throw .invalidValue("tool_choice", "'\(word)' needs 'tools'\(lost)")
