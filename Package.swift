@@ -153,7 +153,14 @@ func safety(of module: String) -> [SwiftSetting] { lowLevel.contains(module) ? [
   let alone: [LinkerSetting] = []
 #endif
 
-func linking(of module: String) -> [LinkerSetting] { module == "CAPI" ? alone : [] }
+/// Platform reads texts in other encodings with iconv, which is part of the C library on Linux, and a library of its own elsewhere.
+func linking(of module: String) -> [LinkerSetting] {
+  switch module {
+  case "CAPI": alone
+  case "Platform": [.linkedLibrary("iconv", .when(platforms: [.macOS, .iOS]))]
+  default: []
+  }
+}
 
 let kernelTargets: [Target] =
   [.target(name: "KernelTypes", swiftSettings: optimised)]

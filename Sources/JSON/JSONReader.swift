@@ -64,6 +64,9 @@ package struct JSONReader: Sendable {
     return current == UInt8(ascii: "[")
   }
 
+  /// The byte at which the next value begins, after `nextKey`, `nextElement` or `isAtArray`; nil at the end.
+  package var next: UInt8? { current }
+
   /// Steps over the comma before the next member or element; false, and past the bracket, at the end.
   private mutating func step(closing: UInt8) throws(JSONError) -> Bool {
     skipSpace()

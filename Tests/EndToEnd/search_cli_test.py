@@ -1,8 +1,11 @@
 """`mlxserve search` and `mlxserve embed` as scripts and people use them, with a tiny encoder and, where it is, the real MiniLM."""
 
+import itertools
 import json
 import os
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -12,6 +15,7 @@ import numpy
 
 from embeddings_test import ENCODER, GOLDEN
 from rerank_test import RERANKER, TINY
+from vector_stores_test import pdf
 
 MINILM = TINY.parent / "all-minilm-l6-v2-8bit-mlx"
 ALICE = TINY.parent / "alice"
@@ -159,6 +163,56 @@ def test_an_index_moves_to_another_machine(s):
         broken.write_text(json.dumps(foreign) + "\n")
         other.run("--import", broken)
         assert "from.txt" in other.run("another program", "--files", "--vector-weight", "0").stdout
+
+
+def test_places_are_those_of_the_files(s):
+    """Lines of tables, JSON and pages, and pages of a PDF; texts in other encodings are found, too."""
+    with tempfile.TemporaryDirectory() as place:
+        own, count = Notes(s.binary, place), itertools.count()
+
+        def word():
+            return f"w{next(count)}x"
+
+        def rows(row, number=30):
+            return "".join(row() for _ in range(number))
+
+        files = {
+            "table.csv": "name,note\n\n" + rows(lambda: f'{word()},"{word()}\n{word()}"\n') + f"{word()},crocodile\n",
+            "tabs.tsv": "a\tb\n" + rows(lambda: f"{word()}\t{word()}\n") + f"{word()}\tcrocodile\n",
+            "data.json": json.dumps([{"a": word(), "b": [word(), word()]} for _ in range(20)] + [{"c": "crocodile"}], indent=2),
+            "log.jsonl": rows(lambda: json.dumps({"n": word(), "text": f"{word()}\n{word()}"}) + "\n") + '{"x":"crocodile"}\n',
+            "page.html": "<html>\n<body>" + rows(lambda: f"<p>{word()}\n{word()}</p>\n") + f"<!--\n-->\n<div>{word()}\ncrocodile</div>",
+            "note.md": f"# {word()}\n\n" + rows(lambda: f"{word()}\n") + "crocodile\n",
+        }
+        for name, text in files.items():
+            (own.folder / name).write_text(text)
+        (own.folder / "latin.html").write_bytes("<meta charset=windows-1252>\n<p>Straße, café</p>".encode("cp1252"))
+        (own.folder / "wide.txt").write_text("ein Zebra\n", encoding="utf-16-le")
+        found = own.find("crocodile", "--limit", 50, "--vector-weight", "0")
+        lines = {}
+        for hit in found:
+            # The line is that at which the nearest sentence begins, or the passage where none is told.
+            text = files[hit["path"]]
+            first = re.search(r"w\d+x|crocodile", (hit["why"]["sentence"] or hit)["text"]).group()
+            lines[hit["path"]] = hit["line"]
+            assert hit["line"] == 1 + text[:text.index(first)].count("\n"), (hit, first)
+            assert "page" not in hit
+        assert lines.keys() == files.keys() and max(lines.values()) > 20, lines
+        shown = own.run("crocodile", "--limit", 50, "--vector-weight", "0").stdout
+        assert all(f"{name}:{line}  " in shown for name, line in lines.items()), shown
+        assert own.find("Zebra", "--vector-weight", "0")[0]["path"] == "wide.txt"
+        if shutil.which("iconv"):
+            assert own.find("Straße", "--vector-weight", "0")[0]["path"] == "latin.html"
+        # Without a look at the folder the file may be another one: then nobody knows the line.
+        (own.folder / "data.json").write_text("[]")
+        later = own.find("crocodile", "--limit", 50, "--vector-weight", "0", "--no-update")
+        assert {hit["path"]: hit["line"] for hit in later}["data.json"] is None
+        assert "data.json  " in own.run("crocodile", "--limit", 50, "--vector-weight", "0", "--no-update").stdout
+        if shutil.which("pdftotext"):
+            (own.folder / "paper.pdf").write_bytes(pdf("an alligator of one page"))
+            hit = own.find("alligator", "--vector-weight", "0")[0]
+            assert (hit["path"], hit["line"], hit["page"]) == ("paper.pdf", 1, 1), hit
+            assert "paper.pdf, page 1  " in own.run("alligator", "--vector-weight", "0").stdout
 
 
 def test_what_is_left_out_is_counted(s):

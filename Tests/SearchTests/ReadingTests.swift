@@ -86,6 +86,12 @@ import Testing
         == "a: 1\nb.c: x\nb.c: y\n\nd: true\n\n")
     #expect(try read("{\"a\":1}\nnot json\n\n{\"b\":\"t\"}", "x.jsonl") == "a: 1\n\nnot json\n\nb: t\n\n")
     #expect(try read("{broken", "x.json") == "{broken")
+    func nested(_ depth: Int) -> String {
+      String(repeating: "[", count: depth) + "1,\"a\"" + String(repeating: "]", count: depth)
+    }
+    #expect(try read(nested(128), "x.json") == "1\na\n\n")
+    #expect(try read(nested(130), "x.json") == nested(130))
+    #expect(try read("{\"a\":1}\n" + nested(130), "x.jsonl") == "a: 1\n\n" + nested(130) + "\n\n")
     #expect(
       try read("name,note\nA,\"said \"\"hi\"\",\nthen\"\nB,\n", "x.csv")
         == "name: A\nnote: said \"hi\",\nthen\n\nname: B\n\n")

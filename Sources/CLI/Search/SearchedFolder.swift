@@ -27,7 +27,7 @@ enum SearchFolderError: Error, CustomStringConvertible {
     case .notAReranker(let path): "\(path) scores no pairs of texts: --rerank wants a reranker"
     case .isInUse: "another process uses this index: try again when it is done"
     case .damaged(let reason):
-      "\(reason); the index holds nothing but what the folder has: --rebuild makes it again"
+      "\(reason); --rebuild makes it again from the folder, without what was imported"
     case .isLocked: "another process is indexing this folder: import when it is done"
     case .noHome: "there is no home directory to keep the index in: give --index-dir DIR"
     }
@@ -162,22 +162,6 @@ struct SearchedFolder {
       query, clock: { Instant.now.seconds(since: zero) }, isUnwanted: isUnwanted)
   }
 
-  /// The line of the file at which a place of a passage is, from 1.
-  func line(of result: SearchResult, at offset: Int) -> Int {
-    guard let passages = try? index.passages(of: result.passage.document.key) else { return 1 }
-    var newlines = 0
-    var end = 0
-    for passage in passages where passage.number < result.passage.number {
-      let known = max(0, end - passage.range.lowerBound)
-      newlines += passage.text.dropFirst(known).count { $0 == UInt8(ascii: "\n") }
-      end = max(end, passage.range.upperBound)
-    }
-    let known = max(0, end - result.passage.range.lowerBound)
-    let own = result.passage.text
-    if offset >= known { newlines += own[known..<offset].count { $0 == UInt8(ascii: "\n") } }
-    return newlines + 1
-  }
-
   // MARK: Export and import
 
   /// All passages with their vectors, a JSON object a line.
@@ -247,10 +231,11 @@ struct ResultPrinter {
       }
       return
     }
+    var places = FilePlaces(notes.folder, view: notes.index)
     for (number, result) in results.enumerated() {
       let offset = byteOffset(result)
-      let line = notes.line(of: result, at: offset)
-      flags.isSet("json") ? printJSON(result, line) : printText(result, number + 1, line)
+      let place = places.place(of: result.passage, at: offset)
+      flags.isSet("json") ? printJSON(result, place) : printText(result, number + 1, place)
     }
   }
 
@@ -261,21 +246,33 @@ struct ResultPrinter {
     return scalars.reduce(0) { $0 + UTF8.width($1) }
   }
 
-  private func printJSON(_ result: SearchResult, _ line: Int) {
+  private func printJSON(_ result: SearchResult, _ place: FilePlace?) {
+    let number: JSONValue =
+      switch place {
+      case .line(let number), .page(let number): .int(number)
+      case nil: .null
+      }
     var object = JSONObject([
-      ("path", .string(result.passage.document.key)), ("line", .int(line)),
+      ("path", .string(result.passage.document.key)), ("line", number),
       ("score", .double(Double(result.score))),
       ("text", .string(String(decoding: result.passage.text, as: UTF8.self))),
     ])
+    if case .page = place { object["page"] = number }
     if let query { object["query"] = .string(query) }
     if let why = result.why { object["why"] = why.json(result.parts) }
     Terminal.print(JSONValue.object(object).text)
   }
 
-  private func printText(_ result: SearchResult, _ number: Int, _ line: Int) {
+  private func printText(_ result: SearchResult, _ number: Int, _ place: FilePlace?) {
     let why = result.why
+    let ending =
+      switch place {
+      case .line(let number): ":\(number)"
+      case .page(let number): ", page \(number)"
+      case nil: ""
+      }
     Terminal.print(
-      Terminal.bold("\(number)  \(Terminal.safe(result.passage.document.key)):\(line)") + "  "
+      Terminal.bold("\(number)  \(Terminal.safe(result.passage.document.key))\(ending)") + "  "
         + Terminal.dimmed(fixed(Double(result.score), 2)) + "  "
         + Terminal.dimmed(Terminal.safe(why?.summary ?? "")))
     let shown = why?.sentence?.text ?? String(decoding: result.passage.text, as: UTF8.self)

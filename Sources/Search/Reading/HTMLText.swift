@@ -20,7 +20,7 @@ enum HTMLText {
   static func bytesToRead(_ page: [UInt8]) -> Int { min(2 * page.count, limit) + 1_024 }
 
   /// Paragraphs and headings as Markdown has them.
-  static func text(_ page: [UInt8]) -> [UInt8] {
+  static func text(_ page: [UInt8], _ lines: inout LineMap?) -> [UInt8] {
     var out = Output(capacity: bytesToRead(page))
     var at = 0
     var preformatted = 0
@@ -39,10 +39,10 @@ enum HTMLText {
         if tag.name == "pre" { preformatted = max(0, preformatted + (tag.isEnd ? -1 : 1)) }
         apply(tag, to: &out)
       } else if byte == UInt8(ascii: "&"), let (scalars, next) = Entities.decode(page, at) {
-        out.add(scalars, isPreformatted: preformatted > 0)
+        out.add(scalars, isPreformatted: preformatted > 0) { lines?.note(at, of: page, at: $0) }
         at = next
       } else {
-        out.add([byte], isPreformatted: preformatted > 0)
+        out.add([byte], isPreformatted: preformatted > 0) { lines?.note(at, of: page, at: $0) }
         at += 1
       }
     }
@@ -143,16 +143,15 @@ enum HTMLText {
 
     init(capacity: Int) { bytes.reserveCapacity(capacity) }
 
-    mutating func add(_ text: [UInt8], isPreformatted: Bool) {
+    /// - Parameter note: told where what is added stands.
+    mutating func add(_ text: [UInt8], isPreformatted: Bool, note: (Int) -> Void) {
       for byte in text {
-        if isPreformatted {
+        if isPreformatted || byte > 0x20 {
           flush()
+          note(bytes.count)
           bytes.append(byte)
-        } else if byte <= 0x20 {
-          hasSpace = true
         } else {
-          flush()
-          bytes.append(byte)
+          hasSpace = true
         }
         isMarked = false
       }

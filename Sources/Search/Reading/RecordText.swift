@@ -7,6 +7,8 @@ enum RecordText {
   private static let longestField = 1 << 20
   /// Most columns of a table: as many as a sheet of the usual programs has.
   static let mostColumns = 16_384
+  /// Arrays and objects nested deeper than this are no records.
+  private static let deepest = 128
   /// Most bytes of the names of all columns.
   private static let longestHeader = 1 << 20
 
@@ -18,62 +20,89 @@ enum RecordText {
 
   // MARK: JSON
 
-  /// A JSON text as records; nil when it is none, or a single value. What its values take is claimed by the caller.
-  static func json(_ text: [UInt8], _ reserve: (Int) -> Bool) throws(SearchError) -> [UInt8]? {
-    guard let value = try? JSONValue(parsing: text) else { return nil }
-    if let cells = value["cells"]?.arrayValue, value["nbformat"] != nil {
-      return try Records.made(reserve) { (out) throws(SearchError) in try notebook(cells, &out) }
-    }
-    switch value {
-    case .array(let elements):
-      return try Records.made(reserve) { (out) throws(SearchError) in
-        for element in elements { try append(element, to: &out) }
-      }
-    case .object:
-      return try Records.made(reserve) { (out) throws(SearchError) in try append(value, to: &out) }
-    default: return nil
-    }
-  }
-
-  /// One record per line; a line that is no JSON is kept as it is. What the values of one line take is claimed by the
-  /// caller.
-  static func jsonLines(_ text: [UInt8], _ reserve: (Int) -> Bool) throws(SearchError) -> [UInt8] {
-    try Records.made(reserve) { (out) throws(SearchError) in
-      for line in LineRanges(text) where text[line].contains(where: { $0 > 0x20 }) {
-        if let value = try? JSONValue(parsing: Array(text[line])) {
-          try append(value, to: &out)
+  /// A JSON text as records; nil when it is none, or a single value.
+  static func json(
+    _ text: [UInt8], _ lines: inout LineMap?, _ reserve: (Int) -> Bool
+  ) throws(SearchError) -> [UInt8]? {
+    var isJSON = false
+    let found = try Records.made(reserve, &lines) { (out) throws(SearchError) in
+      isJSON = try out.isJSON { out in
+        var reader = try JSONReader(text)
+        let isArray = reader.isAtArray()
+        guard isArray || reader.next == UInt8(ascii: "{") else { throw reader.problem("a single value") }
+        if !isArray, var cells = try cells(reader) {
+          try append(notebook: &cells, of: text, to: &out)
+          try reader.skipValue()
+        } else if isArray {
+          try reader.enterArray()
+          while try reader.nextElement() { try append(&reader, of: text, to: &out) }
         } else {
-          try out.add(text[line])
-          try out.add("\n\n".utf8)
+          try append(&reader, of: text, to: &out)
         }
+        try reader.finish()
+      }
+    }
+    return isJSON ? found : nil
+  }
+
+  /// One record per line; a line that is no JSON is kept as it is.
+  static func jsonLines(
+    _ text: [UInt8], _ lines: inout LineMap?, _ reserve: (Int) -> Bool
+  ) throws(SearchError) -> [UInt8] {
+    try Records.made(reserve, &lines) { (out) throws(SearchError) in
+      for line in LineRanges(text) where text[line].contains(where: { $0 > 0x20 }) {
+        out.note(line.lowerBound, of: text)
+        let isJSON = try out.isJSON { out in
+          var reader = try JSONReader(Array(text[line]))
+          _ = reader.isAtArray()
+          try append(&reader, of: nil, to: &out)
+          try reader.finish()
+        }
+        guard !isJSON else { continue }
+        try out.add(text[line])
+        try out.add("\n\n".utf8)
       }
     }
   }
 
-  private static func append(_ value: JSONValue, to out: inout Records) throws(SearchError) {
+  /// The value that is next, as a record.
+  ///
+  /// - Parameter file: what the reader reads, where lines are noted.
+  private static func append(
+    _ reader: inout JSONReader, of file: [UInt8]?, to out: inout Records
+  ) throws {
     // One for all depths: a path for each would be as many copies of a long name.
     var path: [UInt8] = []
-    try lines(value, &path, depth: 0, &out)
+    try append(&reader, of: file, &path, depth: 0, to: &out)
     try out.add("\n".utf8)
   }
 
-  private static func lines(
-    _ value: JSONValue, _ path: inout [UInt8], depth: Int, _ out: inout Records
-  ) throws(SearchError) {
-    switch value {
-    case .object(let object) where depth < 64:
+  private static func append(
+    _ reader: inout JSONReader, of file: [UInt8]?, _ path: inout [UInt8], depth: Int, to out: inout Records
+  ) throws {
+    switch reader.next {
+    case UInt8(ascii: "{") where depth >= deepest, UInt8(ascii: "[") where depth >= deepest:
+      throw reader.problem("nested too deeply")
+    case UInt8(ascii: "{"):
       let length = path.count
-      for (key, value) in object.entries {
+      var key: [UInt8] = []
+      try reader.enterObject()
+      while try reader.nextKey(into: &key) {
         if length > 0 { path.append(UInt8(ascii: ".")) }
-        path += key.utf8
-        try lines(value, &path, depth: depth + 1, &out)
+        path += key
+        try append(&reader, of: file, &path, depth: depth + 1, to: &out)
         path.removeLast(path.count - length)
       }
-    case .array(let elements) where depth < 64:
-      for element in elements { try lines(element, &path, depth: depth + 1, &out) }
-    case .null: break
-    case .string(let text): try line(path[...], text.utf8, &out)
-    default: try line(path[...], value.bytes, &out)
+    case UInt8(ascii: "["):
+      try reader.enterArray()
+      while try reader.nextElement() { try append(&reader, of: file, &path, depth: depth + 1, to: &out) }
+    default:
+      if let file { out.note(reader.position, of: file) }
+      switch try reader.readValue() {
+      case .null: break
+      case .string(let text): try line(path[...], text.utf8, &out)
+      case let value: try line(path[...], value.bytes, &out)
+      }
     }
   }
 
@@ -89,12 +118,46 @@ enum RecordText {
     try out.add("\n".utf8)
   }
 
-  /// The cells of a notebook.
-  private static func notebook(_ cells: [JSONValue], _ out: inout Records) throws(SearchError) {
-    for cell in cells {
-      if let text = cell["source"]?.stringValue { try out.add(text.utf8) }
-      for part in cell["source"]?.arrayValue ?? [] {
-        if let text = part.stringValue { try out.add(text.utf8) }
+  /// A reader at the cells of a notebook; nil for another object.
+  private static func cells(_ reader: JSONReader) throws -> JSONReader? {
+    var (reader, found, isNotebook) = (reader, JSONReader?.none, false)
+    var key: [UInt8] = []
+    try reader.enterObject()
+    while try reader.nextKey(into: &key) {
+      if key.elementsEqual("cells".utf8), reader.isAtArray() { found = reader }
+      if key.elementsEqual("nbformat".utf8) { isNotebook = true }
+      try reader.skipValue()
+    }
+    return isNotebook ? found : nil
+  }
+
+  /// The text of each cell.
+  private static func append(
+    notebook reader: inout JSONReader, of file: [UInt8], to out: inout Records
+  ) throws {
+    func addText(_ reader: inout JSONReader, _ out: inout Records) throws {
+      let offset = reader.position
+      guard let text = try reader.readValue().stringValue else { return }
+      out.note(offset, of: file)
+      try out.add(text.utf8)
+    }
+    var key: [UInt8] = []
+    try reader.enterArray()
+    while try reader.nextElement() {
+      guard reader.next == UInt8(ascii: "{") else {
+        try reader.skipValue()
+        continue
+      }
+      try reader.enterObject()
+      while try reader.nextKey(into: &key) {
+        if !key.elementsEqual("source".utf8) {
+          try reader.skipValue()
+        } else if reader.isAtArray() {
+          try reader.enterArray()
+          while try reader.nextElement() { try addText(&reader, &out) }
+        } else {
+          try addText(&reader, &out)
+        }
       }
       try out.add("\n\n".utf8)
     }
@@ -104,18 +167,20 @@ enum RecordText {
 
   /// Rows of a table (RFC 4180) as records, each with the names of its columns.
   static func table(
-    _ text: [UInt8], separator: UInt8, _ reserve: (Int) -> Bool
+    _ text: [UInt8], separator: UInt8, _ lines: inout LineMap?, _ reserve: (Int) -> Bool
   ) throws(SearchError) -> [UInt8] {
-    try Records.made(reserve) { (out) throws(SearchError) in
+    try Records.made(reserve, &lines) { (out) throws(SearchError) in
       var reader = TableReader(text, separator)
       guard let header = try header(&reader) else { return }
       var hasRecords = false
       while !reader.isAtEnd {
         var isEmpty = true
-        try forEachField(of: &reader) { column, field throws(SearchError) in
+        try forEachField(of: &reader) { column, field, start throws(SearchError) in
           guard !field.isEmpty else { return }
           isEmpty = false
+          out.note(start, of: text)
           try line(header.name(column), field, &out)
+          out.noteLines(field, from: start, of: text)
         }
         guard !isEmpty else { continue }
         hasRecords = true
@@ -145,7 +210,7 @@ enum RecordText {
   private static func header(_ reader: inout TableReader) throws(SearchError) -> Header? {
     while !reader.isAtEnd {
       var header = Header()
-      try forEachField(of: &reader) { _, field throws(SearchError) in
+      try forEachField(of: &reader) { _, field, _ throws(SearchError) in
         guard header.names.count + field.count <= longestHeader else {
           throw .invalidFile("the names of the table's columns have more than \(longestHeader >> 20) MiB")
         }
@@ -159,7 +224,8 @@ enum RecordText {
 
   /// The fields of a row; one at a time is held.
   private static func forEachField(
-    of reader: inout TableReader, _ body: (_ column: Int, _ field: [UInt8]) throws(SearchError) -> Void
+    of reader: inout TableReader,
+    _ body: (_ column: Int, _ field: [UInt8], _ start: Int) throws(SearchError) -> Void
   ) throws(SearchError) {
     var column = 0
     var hasMore = true
@@ -168,7 +234,7 @@ enum RecordText {
       guard column < mostColumns else {
         throw .invalidFile("the table has more than \(mostColumns) columns")
       }
-      try body(column, reader.field)
+      try body(column, reader.field, reader.fieldStart)
       column += 1
     }
   }
@@ -178,8 +244,9 @@ enum RecordText {
     private let text: [UInt8]
     private let separator: UInt8
     private var at = 0
-    /// The one that was read last.
+    /// The one that was read last, and where it begins.
     private(set) var field: [UInt8] = []
+    private(set) var fieldStart = 0
 
     init(_ text: [UInt8], _ separator: UInt8) { (self.text, self.separator) = (text, separator) }
 
@@ -189,6 +256,7 @@ enum RecordText {
     mutating func next() throws(SearchError) -> Bool {
       let (quote, newline) = (UInt8(ascii: "\""), UInt8(ascii: "\n"))
       field.removeAll(keepingCapacity: true)
+      fieldStart = at
       var isQuoted = false
       var isFresh = true
       while at < text.count {
@@ -229,18 +297,54 @@ private struct Records {
   private var bytes: [UInt8] = []
   private var count = 0
   private var isCounting = true
+  /// Where the second time is noted what comes from where; nil where nobody asks.
+  private var lines: LineMap?
 
   /// - Throws: `noMemory` where the bytes cannot be claimed, `invalidFile` where they are too many.
   static func made(
-    _ reserve: (Int) -> Bool, _ write: (inout Records) throws(SearchError) -> Void
+    _ reserve: (Int) -> Bool, _ lines: inout LineMap?, _ write: (inout Records) throws(SearchError) -> Void
   ) throws(SearchError) -> [UInt8] {
     var records = Records()
     try write(&records)
     guard reserve(records.count) else { throw .noMemory(bytes: records.count) }
     records.bytes.reserveCapacity(records.count)
-    (records.isCounting, records.count) = (false, 0)
+    (records.isCounting, records.count, records.lines) = (false, 0, lines)
     try write(&records)
+    lines = records.lines
     return records.bytes
+  }
+
+  /// What is added next stands at `offset` of the file.
+  mutating func note(_ offset: Int, of file: [UInt8]) {
+    if !isCounting { lines?.note(offset, of: file, at: bytes.count) }
+  }
+
+  /// The line that was added last ends with a field whose line breaks are those of the file.
+  mutating func noteLines(_ field: [UInt8], from start: Int, of file: [UInt8]) {
+    let newline = UInt8(ascii: "\n")
+    guard !isCounting, lines != nil, field.contains(newline) else { return }
+    var offset = start
+    let place = bytes.count - 1 - field.count
+    for (index, byte) in field.enumerated() where byte == newline {
+      while offset < file.count, file[offset] != newline { offset += 1 }
+      offset += 1
+      lines?.note(offset, of: file, at: place + index + 1)
+    }
+  }
+
+  /// Whether what `write` reads is JSON. If not, nothing of it stays.
+  mutating func isJSON(_ write: (inout Records) throws -> Void) throws(SearchError) -> Bool {
+    let before = (bytes: bytes.count, count: count)
+    do {
+      try write(&self)
+      return true
+    } catch let error as SearchError {
+      throw error
+    } catch {
+      bytes.removeSubrange(before.bytes...)
+      count = before.count
+      return false
+    }
   }
 
   mutating func add(_ part: some Collection<UInt8>) throws(SearchError) {

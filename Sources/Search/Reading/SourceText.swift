@@ -1,6 +1,5 @@
 // A file as text: which kinds are read, and how each becomes what is indexed.
 
-import JSON
 import Platform
 
 /// How a text is cut: by what makes its structure.
@@ -53,11 +52,17 @@ package enum FileReader {
       .contains(ending)
   }
 
+  /// Whether the text of a file of that name is made out of it, so that its lines are others than the file's.
+  static func isMadeText(_ name: String) -> Bool {
+    let ending = ending(of: name)
+    return html.union(lines).union(tables).contains(ending) || ending == "json"
+  }
+
   /// The text of a file.
   ///
   /// Beside the file's bytes it takes, and claims before, for each byte of the file: 1 where line ends have two bytes, 1
-  /// where a mark of the order of bytes stands in front, 4 for UTF-16; 2 for the text of a page, 10 MiB at most; 8 for the
-  /// fields of a table, 6.4 MiB at most; 4 for the longest line of JSON lines; 4 for JSON, and 72 for each of its values;
+  /// where a mark of the order of bytes stands in front, 4 for UTF-16, 8 for other encodings than UTF-8; 2 for the text of a
+  /// page, 10 MiB at most; 8 for the fields of a table, 6.4 MiB at most; 4 for the longest line of JSON lines, and for JSON;
   /// and what tables and JSON become, exactly.
   ///
   /// - Parameters:
@@ -68,100 +73,62 @@ package enum FileReader {
     _ bytes: [UInt8], name: String, reserve: (Int) -> Bool = { _ in true },
     isUnwanted: () -> Bool = { false }
   ) throws(SearchError) -> SourceText {
+    var lines: LineMap?
+    return try read(bytes, name, &lines, reserve, isUnwanted)
+  }
+
+  /// The text of a file, with the lines of the file that it came from; nil where they are those of the text.
+  static func readWithLines(
+    _ bytes: [UInt8], name: String
+  ) throws(SearchError) -> (source: SourceText, lines: LineMap?) {
+    var lines: LineMap? = LineMap()
+    let source = try read(bytes, name, &lines, { _ in true }, { false })
+    return (source, lines)
+  }
+
+  /// - Parameter lines: nil where nobody asks; made nil where the text has the lines of the file.
+  private static func read(
+    _ bytes: [UInt8], _ name: String, _ lines: inout LineMap?, _ reserve: (Int) -> Bool,
+    _ isUnwanted: () -> Bool
+  ) throws(SearchError) -> SourceText {
     func take(_ bytes: Int) throws(SearchError) {
       guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
     }
     let ending = ending(of: name)
     if ending == "pdf" || bytes.starts(with: Array("%PDF-".utf8)) {
+      lines = nil
       return SourceText(try PDFText.read(bytes, reserve, isUnwanted), kind: .plain)
     }
     guard !bytes.isEmpty else { throw .invalidFile("the file is empty") }
-    try take(bytesToDecode(bytes))
-    let text = try decoded(bytes, name)
+    try take(TextEncoding.bytesToDecode(bytes))
+    let text = try TextEncoding.decoded(bytes)
     guard text.contains(where: { $0 > 0x20 }) else { throw .invalidFile("the file holds only white space") }
     switch ending {
-    case _ where markdown.contains(ending): return SourceText(text, kind: .markdown)
     case _ where html.contains(ending):
       try take(HTMLText.bytesToRead(text))
-      let found = HTMLText.text(text)
+      let found = HTMLText.text(text, &lines)
       guard !found.isEmpty else { throw .invalidFile("the page has no text") }
       return SourceText(found, kind: .markdown)
-    case _ where code.contains(ending): return SourceText(text, kind: .code)
     case "json":
-      try take(4 * text.count + JSONValue.weight(of: text[...]))
-      return SourceText(try RecordText.json(text, reserve) ?? text, kind: .records)
-    case _ where lines.contains(ending):
-      try take(
-        LineRanges(text).reduce(0) { max($0, 4 * $1.count + JSONValue.weight(of: text[$1])) })
-      return SourceText(try RecordText.jsonLines(text, reserve), kind: .records)
+      try take(4 * text.count)
+      if let found = try RecordText.json(text, &lines, reserve) { return SourceText(found, kind: .records) }
+      lines = nil
+      return SourceText(text, kind: .records)
+    case _ where Self.lines.contains(ending):
+      try take(4 * LineRanges(text).reduce(0) { max($0, $1.count) })
+      return SourceText(try RecordText.jsonLines(text, &lines, reserve), kind: .records)
     case _ where tables.contains(ending):
       try take(RecordText.bytesToRead(table: text))
       let separator = ending == "csv" ? UInt8(ascii: ",") : UInt8(ascii: "\t")
-      return SourceText(try RecordText.table(text, separator: separator, reserve), kind: .records)
-    case _ where plain.contains(ending): return SourceText(text, kind: .plain)
-    default:
-      throw .unsupportedFile(
-        "files of the kind '.\(ending)' are not read; text, Markdown, HTML, JSON, CSV, source code and PDF are"
-      )
+      return SourceText(
+        try RecordText.table(text, separator: separator, &lines, reserve), kind: .records)
+    default: lines = nil
     }
-  }
-
-  /// What `decoded` takes beside the bytes.
-  private static func bytesToDecode(_ bytes: [UInt8]) -> Int {
-    if isUTF16(bytes) { return 4 * bytes.count }
-    return (isMarked(bytes) ? bytes.count : 0) + (bytes.contains(UInt8(ascii: "\r")) ? bytes.count : 0)
-  }
-
-  private static func isUTF16(_ bytes: [UInt8]) -> Bool {
-    bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF])
-  }
-
-  private static func isMarked(_ bytes: [UInt8]) -> Bool { bytes.starts(with: [0xEF, 0xBB, 0xBF]) }
-
-  /// UTF-8 with line ends of one byte.
-  private static func decoded(_ bytes: [UInt8], _ name: String) throws(SearchError) -> [UInt8] {
-    var bytes = bytes
-    if isUTF16(bytes) {
-      bytes = try fromUTF16(bytes)
-    } else if isMarked(bytes) {
-      bytes.removeFirst(3)
-    }
-    guard !bytes.prefix(8_192).contains(0) else { throw .unsupportedFile("the file is binary, not text") }
-    guard isUTF8(bytes) else { throw .invalidFile("the file is not UTF-8; save it as UTF-8") }
-    guard bytes.contains(UInt8(ascii: "\r")) else { return bytes }
-    var out: [UInt8] = []
-    out.reserveCapacity(bytes.count)
-    for (index, byte) in bytes.enumerated() {
-      if byte == UInt8(ascii: "\r") {
-        if index + 1 < bytes.count, bytes[index + 1] == UInt8(ascii: "\n") { continue }
-        out.append(UInt8(ascii: "\n"))
-      } else {
-        out.append(byte)
-      }
-    }
-    return out
-  }
-
-  private static func isUTF8(_ bytes: [UInt8]) -> Bool {
-    var decoder = UTF8()
-    var iterator = bytes.makeIterator()
-    while true {
-      switch decoder.decode(&iterator) {
-      case .scalarValue: continue
-      case .emptyInput: return true
-      case .error: return false
-      }
-    }
-  }
-
-  private static func fromUTF16(_ bytes: [UInt8]) throws(SearchError) -> [UInt8] {
-    guard bytes.count % 2 == 0 else { throw .invalidFile("the file ends in the middle of a UTF-16 unit") }
-    let isLittle = bytes[0] == 0xFF
-    let units = stride(from: 2, to: bytes.count, by: 2).map { at in
-      let (low, high) = isLittle ? (bytes[at], bytes[at + 1]) : (bytes[at + 1], bytes[at])
-      return UInt16(high) << 8 | UInt16(low)
-    }
-    return Array(String(decoding: units, as: UTF16.self).utf8)
+    if markdown.contains(ending) { return SourceText(text, kind: .markdown) }
+    if code.contains(ending) { return SourceText(text, kind: .code) }
+    if plain.contains(ending) { return SourceText(text, kind: .plain) }
+    throw .unsupportedFile(
+      "files of the kind '.\(ending)' are not read; text, Markdown, HTML, JSON, CSV, source code and PDF are")
   }
 }
 
