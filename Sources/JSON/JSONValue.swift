@@ -46,6 +46,7 @@ extension JSONValue {
       }
   }
 
+  /// The same of a whole text.
   package static func weight(of text: [UInt8]) -> Int { weight(of: text[...]) }
 }
 

@@ -116,8 +116,10 @@ def test_batches_follow_the_document(s):
     assert call("post", "/v1/batches", {**batch, "input_file_id": file})["status"] == "failed"
     one = call("post", "/v1/batches", {**batch, "input_file_id": good})["id"]
     call("post", f"/v1/batches/{one}/cancel")
-    call("get", f"/v1/batches/{one}")
+    wait(lambda: call("get", f"/v1/batches/{one}"), lambda b: b["status"] == "cancelled")
     call("get", "/v1/batches")
+    assert call("delete", f"/v1/batches/{one}")["deleted"]
+    fails(404, None, lambda: s.client.batches.retrieve(one))
     message = {"model": s.model, "max_tokens": 300, "messages": [{"role": "user", "content": "Hello!"}]}
     # As many as last until the batch is cancelled.
     requests = [{"custom_id": f"r{number}", "params": message} for number in range(40)]

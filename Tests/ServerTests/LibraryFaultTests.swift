@@ -143,13 +143,17 @@ struct LibraryFaultTests {
     let library = try Library(settings, now: { 1_800_000_000 })
     defer { library.removeTree(folder, depth: 0) }
     try library.add(store("s", "s"))
+    try library.add(file("f", "text"), Array("text".utf8))
+    try library.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
     let failures = Monitor(0)
     let threads = try (0..<4).map { thread in
       try Thread(name: "put-\(thread)") {
         for number in 0..<50 {
-          var entry = EntryRecord(file: "f", store: "s", created: 1)
-          entry.bytes = 1 + 50 * thread + number
-          do throws(APIError) { try library.put(entry) } catch { failures.withLock { $0 += 1 } }
+          do throws(APIError) {
+            try library.changeEntry("f", store: "s") { $0.bytes = 1 + 50 * thread + number }
+          } catch {
+            failures.withLock { $0 += 1 }
+          }
         }
       }
     }
@@ -187,6 +191,7 @@ struct LibraryFaultTests {
     }
     #expect(indexes.contains { $0.view.fileBytes > 0 })
     for index in indexes { #expect(try index.view.passages(of: "f").first?.text.count == text.count) }
+    try library.add(file("f", "text"), Array("text".utf8))
     let before = library.memoryBytes
     var entry = EntryRecord(file: "f", store: "a", created: 1)
     entry.attributes = JSONObject([("key", .string(String(repeating: "v", count: 5_000)))])

@@ -211,10 +211,10 @@ enum Flags {
         help: "most of one file that is sent to be searched; --max-body bounds it too"),
       Flag(
         name: "storage", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "10240",
-        help: "most of all files that were sent"),
+        help: "most of all files that were sent, and of what batches keep"),
       Flag(
         name: "storage-per-key", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "1024",
-        help: "most of the files that one key sent"),
+        help: "most of the files that one key sent, and of what its batches keep"),
       Flag(
         name: "search-slots", kind: .integer(1...64), placeholder: "N", defaultText: "4",
         help: "searches of vector stores at a time"),

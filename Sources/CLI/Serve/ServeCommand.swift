@@ -104,7 +104,7 @@ enum ServeCommand {
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
       settings.version = Version.text
-      settings.store = try makeStore(flags)
+      settings.store = try makeStore(flags, memory: models.ledger.limit)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
       settings.library = try makeLibrary(flags, memory: models.ledger.limit)
       if let rules = settings.mediaURLs, rules.program == nil {
@@ -135,8 +135,10 @@ enum ServeCommand {
     }
   }
 
-  private static func makeStore(_ flags: ParsedFlags) throws -> ResponseStore {
+  /// Where responses and conversations are. They are in memory too, each kind in a sixteenth of it at most.
+  private static func makeStore(_ flags: ParsedFlags, memory: Int) throws -> ResponseStore {
     var settings = ResponseStore.Settings()
+    settings.bytes = min(settings.bytes, max(1 << 20, memory / 16))
     settings.folder = flags.text("state-dir")
     settings.count = flags.integer("store-responses") ?? settings.count
     return try ResponseStore(settings)

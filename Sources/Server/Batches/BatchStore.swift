@@ -55,6 +55,8 @@ final class BatchStore: Sendable {
     var open: Set<Int> = []
     /// When a request of it was last given out, in turns.
     var turn = 0
+    /// Bytes of its requests and answers that are counted as its client's.
+    var held = 0
 
     /// Requests that nobody will answer any more.
     var left: [Int] {
@@ -64,12 +66,20 @@ final class BatchStore: Sendable {
 
   private struct State {
     var entries: [String: Entry] = [:]
+    /// Batches whose requests are being written, by owner.
+    var beginning: [String: Int] = [:]
     var turn = 0
     var isStopped = false
   }
 
   /// Batches of one client that are not over.
   static let mostOpen = 100
+  /// Batches of one client that are over, and whose results, if there are any, are files: the oldest goes for a new one.
+  static let mostOver = 1_000
+  /// Room that is taken at once for the answer to a request, as many bytes as an error has in its place.
+  private static let bytesPerResult = 512
+  /// Bytes that it takes to show one that has failed.
+  static let bytesToShow = 128 << 10
   /// Requests of a file.
   static let mostLines = 50_000
   /// Faults of a file that are told.
@@ -93,6 +103,8 @@ final class BatchStore: Sendable {
     }
   }
 
+  private static let results = [".output", ".errors"]
+
   private func path(_ id: String, _ ending: String) -> String { folder + "/" + id + ending }
 
   // MARK: Recovery
@@ -108,10 +120,25 @@ final class BatchStore: Sendable {
       case .finalizing: entry.batch.phase = .running
       case .ended: break
       }
+      entry.held = try bytes(of: entry)
+      entry.batch.faults = []
+      library.count(entry.batch.holding + Holding(bytes: entry.held), of: batch.owner)
       let found = entry
       state.withLock { $0.entries[batch.id] = found }
     }
     dropOld()
+  }
+
+  /// What a batch has on the disk, and room for the answers that are not there.
+  private func bytes(of entry: Entry) throws(PlatformError) -> Int {
+    try bytes(of: entry.batch.id, [".requests"] + Self.results)
+      + Self.bytesPerResult * max(0, entry.requests.lines.count - entry.isDone.count)
+  }
+
+  private func bytes(of id: String, _ endings: [String]) throws(PlatformError) -> Int {
+    var bytes = 0
+    for ending in endings { bytes += try present(path(id, ending))?.count ?? 0 }
+    return bytes
   }
 
   private func read(_ name: String) -> RequestBatch? {
@@ -208,10 +235,18 @@ final class BatchStore: Sendable {
   {
     let found = state.withLock { $0.entries[id]?.batch }
     guard let found, found.api == api, Library.sees(client, found.owner) else { throw .notFound("batch", id) }
-    return found
+    return whole(found)
   }
 
-  /// A client's batches, the oldest first.
+  /// A batch with what is wrong with its file, which is on the disk alone.
+  func whole(_ batch: RequestBatch) -> RequestBatch {
+    guard batch.ending == .failed, let stored = read(batch.id + ".json") else { return batch }
+    var whole = batch
+    whole.faults = stored.faults
+    return whole
+  }
+
+  /// A client's batches, the oldest first, not as a `whole`.
   func batches(_ api: RequestBatch.API, of client: ClientIdentity) -> [RequestBatch] {
     state.withLock { state in
       state.entries.values.map(\.batch).filter { $0.api == api && Library.sees(client, $0.owner) }
@@ -238,31 +273,72 @@ final class BatchStore: Sendable {
     _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
   ) throws(APIError) {
     dropOld()
-    let open = state.withLock { state in
-      state.entries.values.count { !$0.batch.isOver && $0.batch.owner == batch.owner }
-    }
-    guard open < Self.mostOpen else {
-      throw APIError(
-        status: 429, type: "rate_limit_error", code: "batch_limit_exceeded",
-        message: "There are \(open) batches under way already.", retryAfter: 60)
-    }
-    try library.storing { () throws(PlatformError) in
-      try library.makeFolders()
-      try files.makeFolder(folder)
-    }
+    try begin(batch.owner)
+    defer { state.withLock { $0.beginning[batch.owner ?? "", default: 1] -= 1 } }
+    var held = 0
+    try takeRoom(for: batch)
     do throws(APIError) {
-      let count = try writeRequests(batch.id, write)
+      try library.storing { () throws(PlatformError) in
+        try library.makeFolders()
+        try files.makeFolder(folder)
+      }
       var batch = batch
-      batch.total = count
-      try hold(Self.bytesPerLine * count, memory)
-      try save(batch)
+      batch.total = try writeRequests(batch, &held, write)
+      try hold(Self.bytesPerLine * batch.total, memory)
+      let results = Self.bytesPerResult * batch.total
+      try library.reserve(Holding(bytes: results), for: batch.owner)
+      held += results
       let id = batch.id
       let requests = try library.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
-      let entry = Entry(batch: batch, requests: requests, memory: memory)
-      state.update { $0.entries[batch.id] = entry }
+      var entry = Entry(batch: batch, requests: requests, memory: memory)
+      entry.held = held
+      try keep(entry)
     } catch {
       try? files.remove(path(batch.id, ".requests"))
+      library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
       throw error
+    }
+  }
+
+  /// Writes a batch that is new, or has changed, and shows it.
+  private func keep(_ entry: Entry) throws(APIError) {
+    try library.changing { () throws(APIError) in
+      try library.write(entry.batch.record, "batches", entry.batch.id + ".json")
+      state.update { state in
+        state.entries[entry.batch.id] = entry
+        state.entries[entry.batch.id]?.batch.faults = []
+      }
+    }
+  }
+
+  /// Counts a batch that begins among those under way.
+  private func begin(_ owner: String?) throws(APIError) {
+    let open = state.withLock { state -> Int? in
+      let beginning = state.beginning[owner ?? ""] ?? 0
+      let open = state.entries.values.count { !$0.batch.isOver && $0.batch.owner == owner } + beginning
+      guard open < Self.mostOpen else { return open }
+      state.beginning[owner ?? ""] = beginning + 1
+      return nil
+    }
+    guard let open else { return }
+    throw APIError(
+      status: 429, type: "rate_limit_error", code: "batch_limit_exceeded",
+      message: "There are \(open) batches under way already.", retryAfter: 60)
+  }
+
+  /// Takes room for a batch. The oldest of its client's that are over go for it, as far as they have no results of their own.
+  private func takeRoom(for batch: RequestBatch) throws(APIError) {
+    var over = state.withLock { state in
+      state.entries.values.map(\.batch).filter { $0.isOver && $0.api == .openAI && $0.owner == batch.owner }
+    }.sorted { ($0.ended ?? 0, $0.id) > ($1.ended ?? 0, $1.id) }
+    while over.count >= Self.mostOver, let oldest = over.popLast() { try? remove(oldest) }
+    do throws(APIError) {
+      try library.reserve(batch.holding, for: batch.owner)
+    } catch {
+      // One for one: where others have the room it is not found here.
+      guard let oldest = over.popLast() else { throw error }
+      try? remove(oldest)
+      try library.reserve(batch.holding, for: batch.owner)
     }
   }
 
@@ -280,12 +356,18 @@ final class BatchStore: Sendable {
 
   /// Takes one whose file cannot be used.
   func add(failed batch: RequestBatch) throws(APIError) {
-    try library.storing { () throws(PlatformError) in
-      try library.makeFolders()
-      try files.makeFolder(folder)
+    dropOld()
+    try takeRoom(for: batch)
+    do throws(APIError) {
+      try library.storing { () throws(PlatformError) in
+        try library.makeFolders()
+        try files.makeFolder(folder)
+      }
+      try keep(Entry(batch: batch))
+    } catch {
+      library.count(Holding() - batch.holding, of: batch.owner)
+      throw error
     }
-    try save(batch)
-    state.withLock { $0.entries[batch.id] = Entry(batch: batch) }
   }
 
   /// Bytes of requests that are written at a time, and a line more.
@@ -295,15 +377,19 @@ final class BatchStore: Sendable {
   /// the part that is written, which grows by doubling.
   static func writingBytes(lines: Int) -> Int { 128 * lines + 3 * partBytes }
 
+  /// - Parameter held: grows by what is counted as the client's.
   private func writeRequests(
-    _ id: String, _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
+    _ batch: RequestBatch, _ held: inout Int,
+    _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
   ) throws(APIError) -> Int {
-    let path = path(id, ".requests")
+    let path = path(batch.id, ".requests")
     let descriptor = try library.storing { () throws(PlatformError) in try files.create(path) }
     defer { files.close(descriptor) }
     var (count, offset) = (0, 0)
     var part: [UInt8] = []
     func flush() throws(APIError) {
+      try library.reserve(Holding(bytes: part.count), for: batch.owner)
+      held += part.count
       try library.storing { () throws(PlatformError) in
         try files.write(part, to: descriptor, at: offset, path: path)
       }
@@ -314,10 +400,6 @@ final class BatchStore: Sendable {
       part += line.json.bytes
       part.append(0x0A)
       count += 1
-      guard offset + part.count <= library.settings.clientBytes else {
-        throw APIError(
-          status: 400, code: "storage_limit_exceeded", message: "The requests are too many bytes to keep.")
-      }
       if part.count >= Self.partBytes { try flush() }
     }
     try flush()
@@ -328,21 +410,27 @@ final class BatchStore: Sendable {
     return count
   }
 
-  private func save(_ batch: RequestBatch) throws(APIError) {
-    try library.write(batch.record, "batches", batch.id + ".json")
-  }
-
   /// Asks a batch to end; what runs of it ends soon.
   func cancel(_ batch: RequestBatch) throws(APIError) -> RequestBatch {
-    guard batch.phase == .running, batch.ending == nil else { return batch }
     let changed = state.update { state -> RequestBatch? in
-      guard state.entries[batch.id]?.batch.ending == nil else { return state.entries[batch.id]?.batch }
+      guard let now = state.entries[batch.id]?.batch, now.phase == .running, now.ending == nil else {
+        return nil
+      }
       state.entries[batch.id]?.batch.ending = .cancelled
       state.entries[batch.id]?.batch.stopped = library.now()
       return state.entries[batch.id]?.batch
     }
-    guard let changed else { throw .notFound("batch", batch.id) }
-    try save(changed)
+    guard let changed else {
+      guard let now = state.withLock({ $0.entries[batch.id]?.batch }) else {
+        throw .notFound("batch", batch.id)
+      }
+      return now
+    }
+    try library.changing { () throws(APIError) in
+      // Whoever makes its files meanwhile writes down why it ended too.
+      guard state.withLock({ $0.entries[batch.id]?.batch.phase == .running }) else { return }
+      try library.write(changed.record, "batches", batch.id + ".json")
+    }
     return changed
   }
 
@@ -361,12 +449,20 @@ final class BatchStore: Sendable {
   }
 
   /// Forgets one that is over, with its results.
+  ///
+  /// - Throws: 404 where it is forgotten already.
   func remove(_ batch: RequestBatch) throws(APIError) {
-    try library.storing { () throws(PlatformError) in
-      try files.removeDurably(folder: folder, name: batch.id + ".json")
+    try library.changing { () throws(APIError) in
+      guard let held = state.withLock({ $0.entries[batch.id]?.held }) else {
+        throw .notFound("batch", batch.id)
+      }
+      try library.storing { () throws(PlatformError) in
+        try files.removeDurably(folder: folder, name: batch.id + ".json")
+      }
+      for ending in [".requests", ".output", ".errors"] { try? files.remove(path(batch.id, ending)) }
+      state.withLock { $0.entries[batch.id] = nil }
+      library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
     }
-    for ending in [".requests", ".output", ".errors"] { try? files.remove(path(batch.id, ending)) }
-    state.withLock { $0.entries[batch.id] = nil }
   }
 
   // MARK: Work
@@ -447,10 +543,23 @@ final class BatchStore: Sendable {
   private static func hasEnd(_ entry: Entry) -> Bool { firstOpen(entry) >= entry.requests.lines.count }
 
   /// Keeps what became of a request, so that it outlives a loss of power.
+  ///
+  /// - Throws: an error of the code `Quotas.code` for an answer that its client has no room for.
   func put(_ outcome: BatchOutcome, usage: JSONValue?, of work: BatchWork, customID: String) throws(APIError)
   {
     let id = work.batch.id
-    try append(line(outcome, work.batch, work.index, customID), to: id, isSuccess: outcome.isSuccess)
+    let line = line(outcome, work.batch, work.index, customID)
+    let more = Holding(bytes: max(0, line.count - Self.bytesPerResult))
+    if outcome.isSuccess, more.bytes > 0 {
+      try library.reserve(more, for: work.batch.owner)
+    } else {
+      library.count(more, of: work.batch.owner)
+    }
+    do throws(APIError) { try append(line, to: id, isSuccess: outcome.isSuccess) } catch {
+      library.count(Holding() - more, of: work.batch.owner)
+      throw error
+    }
+    state.update { $0.entries[id]?.held += more.bytes }
     state.update { state in
       state.entries[id]?.batch.counts.add(outcome)
       state.entries[id]?.batch.usage.add(usage)
@@ -533,17 +642,23 @@ final class BatchStore: Sendable {
     var batch = entry.batch
     if batch.ending == nil { batch.ending = .completed }
     batch.phase = .finalizing
-    try save(batch)
+    entry.batch = batch
+    try keep(entry)
     switch batch.api {
     case .openAI: try makeFiles(&batch)
-    case .messages: for ending in [".output", ".errors"] { _ = try settled(path(batch.id, ending)) }
+    case .messages: for ending in Self.results { _ = try settled(path(batch.id, ending)) }
     }
     batch.ended = library.now()
     batch.phase = .ended
-    try save(batch)
+    var over = Entry(batch: batch)
+    if batch.api == .messages {
+      let id = batch.id
+      over.held = try library.storing { () throws(PlatformError) in try bytes(of: id, Self.results) }
+    }
+    try keep(over)
+    library.count(Holding(bytes: over.held - entry.held), of: batch.owner)
     try? files.remove(path(batch.id, ".requests"))
     let done = batch
-    state.update { $0.entries[done.id] = Entry(batch: done) }
     writing.withLock { lengths in
       for ending in [".output", ".errors"] { lengths[path(done.id, ending)] = nil }
     }
@@ -567,12 +682,17 @@ final class BatchStore: Sendable {
     for index in entry.left {
       let line = content.copy(entry.requests.lines[index])
       guard let customID = BatchLine.member("custom_id", of: line)?.stringValue else { continue }
-      try append(self.line(outcome, entry.batch, index, customID), to: entry.batch.id, isSuccess: false)
+      let told = self.line(outcome, entry.batch, index, customID)
+      try append(told, to: entry.batch.id, isSuccess: false)
+      let more = max(0, told.count - Self.bytesPerResult)
+      entry.held += more
+      library.count(Holding(bytes: more), of: entry.batch.owner)
       entry.batch.counts.add(outcome)
       entry.isDone.insert(index)
       // Once written it is not written again, should a later one fail.
-      let (counts, id) = (entry.batch.counts, entry.batch.id)
+      let (counts, id, held) = (entry.batch.counts, entry.batch.id, entry.held)
       state.withLock { state in
+        state.entries[id]?.held = held
         state.entries[id]?.isDone.insert(index)
         state.entries[id]?.batch.counts = counts
       }

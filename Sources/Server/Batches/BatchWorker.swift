@@ -221,6 +221,8 @@ final class BatchWorker: Sendable {
       try store.put(outcome, usage: usage, of: work, customID: customID)
       return true
     } catch {
+      // An error is counted, whatever room there is.
+      if error.code == Quotas.code, outcome.isSuccess { return fail(work, error) }
       Log.error("an answer of a batch is not stored", ["batch": work.batch.id, "error": error.message])
       return false
     }

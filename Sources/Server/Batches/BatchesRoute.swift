@@ -16,7 +16,8 @@ struct BatchesRoute {
       .openAI,
       [
         Route("POST", "/v1/batches", route.create), Route("GET", "/v1/batches", route.list),
-        Route("GET", one, route.retrieve), Route("POST", one + "/cancel", route.cancel),
+        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
+        Route("POST", one + "/cancel", route.cancel),
       ])
   }
 
@@ -58,8 +59,21 @@ struct BatchesRoute {
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let batches = try server.batches(worker).store.batches(.openAI, of: context.client)
-    return Response(json: try http.listPage(batches.map(\.id)) { batches[$0].json })
+    let store = try server.batches(worker).store
+    let batches = store.batches(.openAI, of: context.client)
+    let failed = batches.count { $0.ending == .failed }
+    try claim(BatchStore.bytesToShow * min(failed, Request.listLimit), of: context.memory)
+    return Response(json: try http.listPage(batches.map(\.id)) { store.whole(batches[$0]).json })
+  }
+
+  private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let batch = try batch(http, context)
+    guard batch.isOver else {
+      throw APIError(
+        status: 400, code: "batch_running", message: "The batch is not over. Cancel it before it is deleted.")
+    }
+    try server.batches(worker).store.remove(batch)
+    return Response(json: ["id": .string(batch.id), "object": "batch", "deleted": true])
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

@@ -20,6 +20,9 @@ enum OpenAPIBatches {
       method: "GET", pattern: "/v1/batches/:id", id: "retrieveBatch", summary: "How far a batch is",
       response: "Batch"),
     Operation(
+      method: "DELETE", pattern: "/v1/batches/:id", id: "deleteBatch",
+      summary: "Forgets a batch that is over", response: "Deleted"),
+    Operation(
       method: "POST", pattern: "/v1/batches/:id/cancel", id: "cancelBatch", summary: "Ends a batch",
       response: "Batch"),
   ]

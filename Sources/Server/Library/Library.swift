@@ -30,6 +30,8 @@ package final class Library: Sendable {
     package var bytes = 10 << 30
     package var storesPerClient = 100
     package var filesPerStore = 10_000
+    /// Batches of files that a store remembers; the oldest that is over goes for a new one.
+    package var batchesPerStore = 100
     package var passagesPerStore = 1_000_000
     /// Searches at a time.
     package var searches = 4
@@ -47,6 +49,17 @@ package final class Library: Sendable {
       return limits
     }
 
+    /// Files of one client: as many as would fill its room with 10 kB each.
+    var filesPerClient: Int { max(100, clientBytes / 10_000) }
+
+    /// What records of all clients may take in memory, and those of one client half of that.
+    var recordBytes: Int { max(1 << 20, min(256 << 20, memory / 16)) }
+
+    /// What indexes of one client may take on the disk beside its files.
+    var clientIndexBytes: Int {
+      clientBytes.multipliedReportingOverflow(by: 4).overflow ? .max : 4 * clientBytes
+    }
+
     /// What all indexes may keep in memory before the one that grows goes to a file.
     var indexBytes: Int { max(1 << 20, memory / 32) }
 
@@ -58,24 +71,33 @@ package final class Library: Sendable {
     var record: StoreRecord
     private(set) var entries: [String: EntryRecord] = [:]
     private(set) var batches: [String: BatchRecord] = [:]
-    /// About the bytes that entries and batches take.
-    private(set) var recordBytes = 0
+    /// What the record, entries and batches take, and the indexes on the disk.
+    private(set) var holding = Holding()
     /// Open while it is used.
     var index: VectorIndex?
     /// One for a new model, which does not answer yet.
     var next: VectorIndex?
 
-    init(record: StoreRecord) { self.record = record }
+    init(record: StoreRecord) {
+      self.record = record
+      holding = record.holding
+    }
 
     /// Puts an entry in, or takes it out.
     mutating func set(_ entry: EntryRecord?, of file: String) {
-      recordBytes += (entry?.byteCount ?? 0) - (entries[file]?.byteCount ?? 0)
+      holding += (entry?.holding ?? Holding()) - (entries[file]?.holding ?? Holding())
       entries[file] = entry
     }
 
-    mutating func set(_ batch: BatchRecord) {
-      recordBytes += batch.byteCount - (batches[batch.id]?.byteCount ?? 0)
-      batches[batch.id] = batch
+    /// Puts a batch in, or takes it out.
+    mutating func set(_ batch: BatchRecord?, of id: String) {
+      holding += (batch?.holding ?? Holding()) - (batches[id]?.holding ?? Holding())
+      batches[id] = batch
+    }
+
+    mutating func set(_ record: StoreRecord) {
+      holding += record.holding - self.record.holding
+      self.record = record
     }
 
     var openIndexes: [VectorIndex] { [index, next].compactMap { $0 } }
@@ -84,6 +106,10 @@ package final class Library: Sendable {
   struct State: Sendable {
     var files: [String: FileRecord] = [:]
     var stores: [String: Store] = [:]
+    /// What clients have, and what is being written for them.
+    var quotas = Quotas()
+    /// The turn of the next entry: none has the turn of another, so that work for one that is gone is known by it.
+    var nextTurn = 0
     /// Files that wait to be indexed, in order.
     var queue: [Work] = []
     /// What was taken from it last.
@@ -124,7 +150,8 @@ package final class Library: Sendable {
   let state = Monitor(State())
   /// Files that come in parts, by their ids.
   let uploads = Monitor([String: Upload]())
-  /// Held while a record is written.
+  /// Held while records are changed, from the last look at what is there to the change in memory. It comes before the lock of
+  /// an index, and that before `state`.
   private let writing = Monitor(false)
   /// Nil where no other process can know the folder.
   private let lock: FolderLock?
@@ -178,6 +205,7 @@ package final class Library: Sendable {
         present.contains(record.id + ".data")
       {
         found.files[record.id] = record
+        found.quotas.add(record.holding, of: record.owner)
       }
     }
     for id in try files.names(in: folder + "/stores") {
@@ -187,18 +215,25 @@ package final class Library: Sendable {
       }
       var store = Store(record: record)
       for name in try names(in: place + "/entries") {
+        guard present.contains(name) else {
+          // Its file was deleted.
+          try? files.remove(place + "/entries/" + name)
+          continue
+        }
         guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init), entry.store == id,
           entry.file + ".json" == name
         else { continue }
         store.set(entry, of: entry.file)
+        found.nextTurn = max(found.nextTurn, entry.turn + 1)
       }
       for name in try names(in: place + "/batches") {
         guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init), batch.store == id,
           batch.id + ".json" == name
         else { continue }
-        store.set(batch)
+        store.set(batch, of: batch.id)
       }
       found.stores[id] = store
+      found.quotas.add(store.holding, of: record.owner)
       for entry in store.entries.values.sorted(by: { $0.file < $1.file }) where entry.status == .inProgress {
         found.queue.append(Work(store: id, file: entry.file, turn: entry.turn))
       }
@@ -226,18 +261,16 @@ package final class Library: Sendable {
     }
   }
 
-  /// Writes a record so that it outlives a loss of power.
-  ///
-  /// - Parameter then: called when it is written, before the next record is.
-  func write(
-    _ record: JSONValue, _ place: String, _ name: String, then: () -> Void = {}
-  ) throws(APIError) {
-    // One after another: two threads may write the same record, by way of the same temporary file.
-    try writing.withLock { _ throws(APIError) in
-      try storing { () throws(PlatformError) in
-        try files.writeDurably(SealedRecord.bytes(of: record), folder: folder + "/" + place, name: name)
-      }
-      then()
+  /// Changes records as one step. Whoever changes some looks once more within it whether what they are about is still there.
+  func changing<Result>(_ body: () throws(APIError) -> Result) throws(APIError) -> Result {
+    try writing.withLock { _ throws(APIError) in try body() }
+  }
+
+  /// Writes a record so that it outlives a loss of power; within `changing`, since two threads may write the same record, by
+  /// way of the same temporary file.
+  func write(_ record: JSONValue, _ place: String, _ name: String) throws(APIError) {
+    try storing { () throws(PlatformError) in
+      try files.writeDurably(SealedRecord.bytes(of: record), folder: folder + "/" + place, name: name)
     }
   }
 
@@ -282,8 +315,7 @@ package final class Library: Sendable {
     let (open, records) = state.withLock { state in
       (
         state.stores.values.flatMap(\.openIndexes),
-        state.stores.values.reduce(state.files.count * FileRecord.byteCount) { $0 + $1.recordBytes }
-          + state.queue.count * MemoryLayout<Work>.stride
+        state.quotas.all.memory + state.queue.count * MemoryLayout<Work>.stride
       )
     }
     return open.reduce(records) { $0 + $1.memoryBytes }
@@ -336,39 +368,53 @@ package final class Library: Sendable {
     }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
   }
 
-  func add(_ file: FileRecord, _ content: [UInt8]) throws(APIError) {
+  /// - Parameter upload: what was promised for it, and is given back with it.
+  func add(
+    _ file: FileRecord, _ content: [UInt8], inPlaceOf promised: Holding = Holding()
+  ) throws(APIError) {
     dropOldFiles()
     var file = file
+    file.bytes = content.count
     file.checksum = SealedRecord.sum(of: content[...])
-    let time = now()
-    let used = state.withLock { state in
-      state.files.values.reduce(into: (all: 0, own: 0)) { sum, other in
-        sum.all += other.bytes
-        // What its owner does not see any more is no matter of his.
-        if other.owner == file.owner, !other.isExpired(now: time) { sum.own += other.bytes }
-      }
-    }
-    guard used.own + content.count <= settings.clientBytes, used.all + content.count <= settings.bytes else {
-      throw APIError(
-        status: 400, code: "storage_limit_exceeded",
-        message: "There is no room for \(content.count) more bytes of files; delete some first.")
-    }
-    try storing { () throws(PlatformError) in
-      try makeFolders()
-      try files.writeDurably(content, folder: folder + "/files", name: file.id + ".data")
-    }
+    let added = file
+    try reserve(added.holding - promised, for: added.owner)
     do throws(APIError) {
-      try write(file.record, "files", file.id + ".json")
+      try storing { () throws(PlatformError) in
+        try makeFolders()
+        try files.writeDurably(content, folder: folder + "/files", name: file.id + ".data")
+      }
+      try changing { () throws(APIError) in
+        try write(added.record, "files", added.id + ".json")
+        state.withLock { $0.files[added.id] = added }
+      }
     } catch {
       // Bytes that an older record stands for stay.
       if state.withLock({ $0.files[file.id] == nil }) {
         try? files.remove(folder + "/files/" + file.id + ".data")
       }
+      state.withLock { $0.quotas.add(promised - added.holding, of: added.owner) }
       throw error
     }
-    let added = file
-    state.withLock { $0.files[added.id] = added }
   }
+
+  /// Counts what is about to be written for a client, if it has room for it. Whoever does not write it gives it back.
+  func reserve(_ more: Holding, for owner: String?) throws(APIError) {
+    let time = now()
+    let refusal = state.withLock { state in
+      let files = state.files
+      return state.quotas.reserve(more, for: owner, settings) {
+        // What its owner does not see any more is no matter of his.
+        files.values.reduce(into: Holding()) { sum, file in
+          if file.owner == owner, file.isExpired(now: time) { sum += file.holding }
+        }
+      }
+    }
+    guard let refusal else { return }
+    throw APIError(status: 400, code: Quotas.code, message: refusal.words(more, settings))
+  }
+
+  /// Counts what is there, or gives back what is not.
+  func count(_ more: Holding, of owner: String?) { state.withLock { $0.quotas.add(more, of: owner) } }
 
   /// Deletes files whose time has come, by a clock that agrees with the newest: one that is wrong at one start costs none.
   private func dropOldFiles() {
@@ -396,13 +442,18 @@ package final class Library: Sendable {
         return nil
       }
     }
-    // The record first: bytes without one go at the next start.
-    try write(file.record, "files", file.id + ".json")
-    try storing { () throws(PlatformError) in
-      try files.publish(path, folder: folder + "/files", name: file.id + ".data")
-    }
     let added = file
-    state.withLock { $0.files[added.id] = added }
+    // The record first: bytes without one go at the next start.
+    try changing { () throws(APIError) in
+      try write(added.record, "files", added.id + ".json")
+      try storing { () throws(PlatformError) in
+        try files.publish(path, folder: folder + "/files", name: added.id + ".data")
+      }
+      state.withLock { state in
+        state.files[added.id] = added
+        state.quotas.add(added.holding, of: added.owner)
+      }
+    }
   }
 
   /// - Throws: 500 for bytes that are not those that were stored.
@@ -432,16 +483,24 @@ package final class Library: Sendable {
   }
 
   /// Deletes a file, also from every store that it is in.
+  ///
+  /// - Throws: 404 for one that is deleted already.
   func remove(_ file: FileRecord) throws(APIError) {
-    let stores = state.withLock { state in
-      state.stores.values.filter { $0.entries[file.id] != nil }.map(\.record.id)
+    try changing { () throws(APIError) in
+      guard state.withLock({ $0.files[file.id] != nil }) else { throw .notFound("file", file.id) }
+      let stores = state.withLock { state in
+        state.stores.values.filter { $0.entries[file.id] != nil }.map(\.record.id)
+      }
+      for store in stores { _ = try dropEntry(file.id, store: store) }
+      try storing { () throws(PlatformError) in
+        try files.removeDurably(folder: folder + "/files", name: file.id + ".json")
+      }
+      try? files.remove(folder + "/files/" + file.id + ".data")
+      state.withLock { state in
+        guard let gone = state.files.removeValue(forKey: file.id) else { return }
+        state.quotas.add(Holding() - gone.holding, of: gone.owner)
+      }
     }
-    for store in stores { _ = try removeEntry(file.id, store: store) }
-    try storing { () throws(PlatformError) in
-      try files.removeDurably(folder: folder + "/files", name: file.id + ".json")
-    }
-    try? files.remove(folder + "/files/" + file.id + ".data")
-    state.withLock { $0.files[file.id] = nil }
   }
 
   // MARK: Stores
@@ -459,45 +518,69 @@ package final class Library: Sendable {
   }
 
   func add(_ record: StoreRecord) throws(APIError) {
-    let count = state.withLock { state in state.stores.values.count { $0.record.owner == record.owner } }
-    guard count < settings.storesPerClient else {
-      throw APIError(
-        status: 400, code: "store_limit_exceeded",
-        message: "There are \(count) vector stores already; delete one first.")
-    }
     let place = folder + "/stores/" + record.id
-    try storing { () throws(PlatformError) in
-      try makeFolders()
-      try files.makeFolder(place)
-      try files.makeFolder(place + "/entries")
-      try files.makeFolder(place + "/batches")
+    try changing { () throws(APIError) in
+      let count = state.withLock { state in state.stores.values.count { $0.record.owner == record.owner } }
+      guard count < settings.storesPerClient else {
+        throw APIError(
+          status: 400, code: "store_limit_exceeded",
+          message: "There are \(count) vector stores already; delete one first.")
+      }
+      try reserve(record.holding, for: record.owner)
+      do throws(APIError) {
+        try storing { () throws(PlatformError) in
+          try makeFolders()
+          try files.makeFolder(place)
+          try files.makeFolder(place + "/entries")
+          try files.makeFolder(place + "/batches")
+        }
+        try write(record.record, "stores/" + record.id, "store.json")
+      } catch {
+        self.count(Holding() - record.holding, of: record.owner)
+        throw error
+      }
+      state.withLock { $0.stores[record.id] = Store(record: record) }
     }
-    try write(record.record, "stores/" + record.id, "store.json")
-    state.withLock { $0.stores[record.id] = Store(record: record) }
   }
 
   /// Changes a store's record, on disk first.
   @discardableResult
   func change(_ id: String, _ body: (inout StoreRecord) -> Void) throws(APIError) -> Store {
-    guard var store = state.withLock({ $0.stores[id] }) else { throw .notFound("vector store", id) }
-    body(&store.record)
-    let record = store.record
-    try write(record.record, "stores/" + id, "store.json")
-    state.update { $0.stores[id]?.record = record }
-    return store
+    try changing { () throws(APIError) in
+      guard var store = state.withLock({ $0.stores[id] }) else { throw .notFound("vector store", id) }
+      var record = store.record
+      body(&record)
+      let more = record.holding - store.record.holding
+      if !more.isLess { try reserve(more, for: record.owner) }
+      do throws(APIError) { try write(record.record, "stores/" + id, "store.json") } catch {
+        if !more.isLess { count(Holding() - more, of: record.owner) }
+        throw error
+      }
+      if more.isLess { count(more, of: record.owner) }
+      let changed = record
+      store.set(changed)
+      state.update { $0.stores[id]?.set(changed) }
+      return store
+    }
   }
 
   func removeStore(_ id: String) throws(APIError) {
-    try storing { () throws(PlatformError) in
-      try files.removeDurably(folder: folder + "/stores/" + id, name: "store.json")
+    try changing { () throws(APIError) in
+      guard state.withLock({ $0.stores[id] != nil }) else { throw .notFound("vector store", id) }
+      try storing { () throws(PlatformError) in
+        try files.removeDurably(folder: folder + "/stores/" + id, name: "store.json")
+      }
+      // The index is closed with its last search.
+      state.update { state in
+        if let gone = state.stores.removeValue(forKey: id) {
+          state.quotas.add(Holding() - gone.holding, of: gone.record.owner)
+        }
+        state.queue.removeAll { $0.store == id }
+        state.unread.removeAll { $0 == id }
+      }
     }
-    // The index is closed with its last search.
-    state.update { state in
-      state.stores[id] = nil
-      state.queue.removeAll { $0.store == id }
-      state.unread.removeAll { $0 == id }
-    }
-    removeTree(folder + "/stores/" + id, depth: 0)
+    // Nobody makes an index in it meanwhile.
+    opening.withLock { _ in removeTree(folder + "/stores/" + id, depth: 0) }
   }
 
   // MARK: Files of stores
@@ -505,33 +588,117 @@ package final class Library: Sendable {
   /// Puts files into a store; one that is in already stays as it is, unless its attributes or the way it is cut change.
   ///
   /// - Parameter key: of who asks for it.
+  /// - Throws: 404 for a store or a file that is gone.
   func add(_ entries: [EntryRecord], batch: BatchRecord?, key: UInt64 = 0) throws(APIError) {
-    guard let first = entries.first, let store = state.withLock({ $0.stores[first.store] }) else { return }
-    guard store.entries.count + entries.count <= settings.filesPerStore else {
-      throw APIError(
-        status: 400, code: "store_limit_exceeded",
-        message: "A vector store holds at most \(settings.filesPerStore) files.")
-    }
-    let place = "stores/" + first.store
-    if let batch {
-      try write(batch.record, place + "/batches", batch.id + ".json")
-      state.update { $0.stores[batch.store]?.set(batch) }
-    }
-    for var entry in entries {
-      if let old = store.entries[entry.file] {
-        guard old.strategy != entry.strategy || old.status == .failed || old.status == .cancelled else {
-          // Only what is told of it changes.
-          var kept = old
-          kept.attributes = entry.attributes
-          kept.batch = entry.batch ?? old.batch
-          try put(kept)
-          continue
-        }
-        entry.turn = old.turn + 1
+    guard let id = entries.first?.store else { return }
+    try changing { () throws(APIError) in
+      let store = try openStore(id)
+      let missing = state.withLock { state in entries.first { state.files[$0.file] == nil }?.file }
+      if let missing { throw .notFound("file", missing) }
+      let new = entries.count { store.entries[$0.file] == nil }
+      guard store.entries.count + new <= settings.filesPerStore else {
+        throw APIError(
+          status: 400, code: "store_limit_exceeded",
+          message: "A vector store holds at most \(settings.filesPerStore) files.")
       }
-      try put(entry)
-      let work = Work(store: entry.store, file: entry.file, turn: entry.turn, key: key)
-      state.update { $0.queue.append(work) }
+      if let batch { try put(batch, in: store) }
+    }
+    for entry in entries {
+      // One at a time, so that others have their turn. What is deleted meanwhile was put in and deleted.
+      try changing { () throws(APIError) in
+        guard let store = state.withLock({ $0.stores[id] }),
+          state.withLock({ $0.files[entry.file] != nil })
+        else { return }
+        try put(entry, in: store, key)
+      }
+    }
+  }
+
+  private func openStore(_ id: String) throws(APIError) -> Store {
+    guard let store = state.withLock({ $0.stores[id] }) else { throw .notFound("vector store", id) }
+    return store
+  }
+
+  private func put(_ entry: EntryRecord, in store: Store, _ key: UInt64) throws(APIError) {
+    var entry = entry
+    if let old = store.entries[entry.file] {
+      guard old.strategy != entry.strategy || old.status == .failed || old.status == .cancelled else {
+        // Only what is told of it changes.
+        var kept = old
+        kept.attributes = entry.attributes
+        kept.batch = entry.batch ?? old.batch
+        return try write(kept)
+      }
+    }
+    entry.turn = state.withLock { state in
+      defer { state.nextTurn += 1 }
+      return state.nextTurn
+    }
+    try write(entry)
+    let work = Work(store: entry.store, file: entry.file, turn: entry.turn, key: key)
+    state.update { $0.queue.append(work) }
+  }
+
+  /// Writes an entry whose store is there, in place of the one of its file; within `changing`.
+  private func write(_ entry: EntryRecord) throws(APIError) {
+    let (owner, old) = state.withLock { state in
+      (state.stores[entry.store]?.record.owner, state.stores[entry.store]?.entries[entry.file]?.holding)
+    }
+    let more = entry.holding - (old ?? Holding())
+    if !more.isLess { try reserve(more, for: owner) }
+    do throws(APIError) {
+      try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json")
+    } catch {
+      if !more.isLess { count(Holding() - more, of: owner) }
+      throw error
+    }
+    if more.isLess { count(more, of: owner) }
+    state.update { $0.stores[entry.store]?.set(entry, of: entry.file) }
+  }
+
+  /// Writes a batch of files; within `changing`. The oldest that is over goes where there are too many.
+  private func put(_ batch: BatchRecord, in store: Store) throws(APIError) {
+    let place = "stores/\(batch.store)/batches"
+    if store.batches[batch.id] == nil, store.batches.count >= settings.batchesPerStore {
+      let over = store.batches.values.filter { batch in
+        !batch.files.contains {
+          store.entries[$0]?.batch == batch.id && store.entries[$0]?.status == .inProgress
+        }
+      }
+      guard let oldest = over.min(by: { ($0.created, $0.id) < ($1.created, $1.id) }) else {
+        throw APIError(
+          status: 429, type: "rate_limit_error", code: "batch_limit_exceeded",
+          message: "\(store.batches.count) batches of files are under way in this vector store.",
+          retryAfter: 10)
+      }
+      try storing { () throws(PlatformError) in
+        try files.removeDurably(folder: folder + "/" + place, name: oldest.id + ".json")
+      }
+      count(Holding() - oldest.holding, of: store.record.owner)
+      state.update { $0.stores[batch.store]?.set(nil as BatchRecord?, of: oldest.id) }
+    }
+    let more = batch.holding - (store.batches[batch.id]?.holding ?? Holding())
+    try reserve(more, for: store.record.owner)
+    do throws(APIError) { try write(batch.record, place, batch.id + ".json") } catch {
+      count(Holding() - more, of: store.record.owner)
+      throw error
+    }
+    state.update { $0.stores[batch.store]?.set(batch, of: batch.id) }
+  }
+
+  /// Changes an entry that is still there, on disk first; nil when it is gone, or has another turn than it had.
+  ///
+  /// - Parameter turn: nil for any.
+  @discardableResult
+  func changeEntry(
+    _ file: String, store: String, turn: Int? = nil, _ change: (inout EntryRecord) -> Void
+  ) throws(APIError) -> EntryRecord? {
+    try changing { () throws(APIError) in
+      guard var entry = state.withLock({ $0.stores[store]?.entries[file] }), turn ?? entry.turn == entry.turn
+      else { return nil }
+      change(&entry)
+      try write(entry)
+      return entry
     }
   }
 
@@ -555,32 +722,37 @@ package final class Library: Sendable {
 
   /// Whoever indexes it sees that its turn is over.
   private func cancel(_ entry: EntryRecord) throws(APIError) {
-    var entry = entry
-    entry.status = .cancelled
-    entry.turn += 1
-    let ended = entry
-    // Also where the disk does not take it.
-    state.update { $0.stores[ended.store]?.set(ended, of: ended.file) }
-    try put(entry)
-  }
-
-  /// Writes an entry, if its store is still there.
-  func put(_ entry: EntryRecord) throws(APIError) {
-    guard state.withLock({ $0.stores[entry.store] != nil }) else { return }
-    try write(entry.record, "stores/\(entry.store)/entries", entry.file + ".json") {
-      state.update { $0.stores[entry.store]?.set(entry, of: entry.file) }
+    try changing { () throws(APIError) in
+      guard var ended = state.withLock({ $0.stores[entry.store]?.entries[entry.file] }),
+        ended.turn == entry.turn, ended.status == .inProgress
+      else { return }
+      ended.status = .cancelled
+      ended.turn += 1
+      let shown = ended
+      // Also where the disk does not take it.
+      state.update { state in
+        state.nextTurn = max(state.nextTurn, shown.turn + 1)
+        state.stores[shown.store]?.set(shown, of: shown.file)
+      }
+      try write(ended)
     }
   }
 
   /// Takes a file out of a store; false when it is not in it.
   func removeEntry(_ file: String, store id: String) throws(APIError) -> Bool {
-    guard let store = state.withLock({ $0.stores[id] }), store.entries[file] != nil else { return false }
+    try changing { () throws(APIError) in try dropEntry(file, store: id) }
+  }
+
+  /// The same within `changing`.
+  private func dropEntry(_ file: String, store id: String) throws(APIError) -> Bool {
+    guard let store = state.withLock({ $0.stores[id] }), let entry = store.entries[file] else { return false }
     try storing { () throws(PlatformError) in
       try files.removeDurably(folder: folder + "/stores/\(id)/entries", name: file + ".json")
     }
-    // First the entry: whoever indexes it now looks for it before it commits, and once more afterwards.
+    // First the entry: whoever indexes it now looks for it after it has committed, and takes it out again.
     state.update { state in
-      state.stores[id]?.set(nil, of: file)
+      state.stores[id]?.set(nil as EntryRecord?, of: file)
+      state.quotas.add(Holding() - entry.holding, of: store.record.owner)
       state.queue.removeAll { $0.store == id && $0.file == file }
     }
     for index in [store.index, store.next].compactMap({ $0 }) {
@@ -589,21 +761,33 @@ package final class Library: Sendable {
     return true
   }
 
+  /// Takes what was committed to an index out of it again where its entry is gone.
+  func settleEntry(_ file: String, store: String, _ index: VectorIndex) throws(APIError) {
+    try changing { () throws(APIError) in
+      guard state.withLock({ $0.stores[store]?.entries[file] == nil }) else { return }
+      do throws(IndexError) { _ = try index.remove(file) } catch { throw APIError(indexing: error) }
+    }
+  }
+
   /// Cancels what of a batch is not done.
+  ///
+  /// - Throws: 404 where it is gone.
   func cancel(_ batch: BatchRecord) throws(APIError) {
-    var batch = batch
-    batch.isCancelled = true
-    try write(batch.record, "stores/\(batch.store)/batches", batch.id + ".json")
-    let record = batch
-    let open = state.update { state -> [EntryRecord] in
-      state.stores[record.store]?.set(record)
-      let entries = state.stores[record.store]?.entries ?? [:]
-      let open = record.files.compactMap { entries[$0] }.filter {
-        $0.status == .inProgress && $0.batch == record.id
+    let open = try changing { () throws(APIError) -> [EntryRecord] in
+      let store = try openStore(batch.store)
+      guard var record = store.batches[batch.id] else { throw .notFound("file batch", batch.id) }
+      record.isCancelled = true
+      try put(record, in: store)
+      let cancelled = record
+      return state.update { state -> [EntryRecord] in
+        let entries = state.stores[cancelled.store]?.entries ?? [:]
+        let open = cancelled.files.compactMap { entries[$0] }.filter {
+          $0.status == .inProgress && $0.batch == cancelled.id
+        }
+        let names = Set(open.map(\.file))
+        state.queue.removeAll { $0.store == cancelled.store && names.contains($0.file) }
+        return open
       }
-      let names = Set(open.map(\.file))
-      state.queue.removeAll { $0.store == record.store && names.contains($0.file) }
-      return open
     }
     for entry in open { try cancel(entry) }
   }

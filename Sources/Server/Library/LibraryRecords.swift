@@ -106,11 +106,7 @@ struct EntryRecord: Sendable, Equatable {
   var turn = 0
 
   /// About the bytes that it takes in memory.
-  var byteCount: Int {
-    attributes.entries.reduce(600 + (error?.message.utf8.count ?? 0)) {
-      $0 + 120 + $1.key.utf8.count + ($1.value.stringValue?.utf8.count ?? 0)
-    }
-  }
+  var byteCount: Int { 600 + (error?.message.utf8.count ?? 0) + attributes.byteCount }
   /// The same of its JSON beside it, as values and as text.
   var jsonByteCount: Int { 2_000 + 2 * byteCount }
 

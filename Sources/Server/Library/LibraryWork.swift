@@ -132,11 +132,7 @@ final class LibraryWorker: Sendable {
       // What it has grown by is counted before the loan ends.
       models.observe()
       // Deleted while it was being committed: it must not be found.
-      guard isCurrent(work) else {
-        let isThere = library.state.withLock { $0.stores[work.store]?.entries[work.file] != nil }
-        if !isThere { _ = try? index.remove(file.id) }
-        return
-      }
+      try? library.settleEntry(work.file, store: work.store, index)
     } catch SearchError.cancelled {
       return
     } catch {
@@ -146,16 +142,37 @@ final class LibraryWorker: Sendable {
       library.state.withLock { $0.counts.failures[failure.code, default: 0] += 1 }
       Log.info("a file was not indexed", ["store": work.store, "file": work.file, "code": failure.code])
     }
-    guard isCurrent(work) else { return }
-    // What is told of it may have changed meanwhile.
-    if let now = library.state.withLock({ $0.stores[work.store]?.entries[work.file] }) {
-      entry.attributes = now.attributes
+    tell(entry, of: work)
+  }
+
+  /// Writes down what became of a file, if it is still wanted.
+  private func tell(_ entry: EntryRecord, of work: Library.Work) {
+    func take(_ now: inout EntryRecord) {
+      guard now.status == .inProgress else { return }
+      (now.status, now.error, now.bytes) = (entry.status, entry.error, entry.bytes)
     }
-    do throws(APIError) { try library.put(entry) } catch {
+    do throws(APIError) {
+      // The end of the server leaves it to the next process.
+      guard isCurrent(work) else { return }
+      try library.changeEntry(work.file, store: work.store, turn: work.turn, take)
+    } catch {
+      guard error.code != Quotas.code || entry.status != .completed else {
+        // Its index has no room: what was put into it goes, and the entry says so.
+        var failed = entry
+        (failed.status, failed.error, failed.bytes) = (.failed, ("server_error", error.message), 0)
+        _ = try? library.openIndex(work.store)?.remove(work.file)
+        return tell(failed, of: work)
+      }
       Log.error("what became of a file is not stored", ["file": work.file, "error": error.message])
       // Its client is told all the same; the next start tries once more.
-      let shown = entry
-      library.state.update { $0.stores[shown.store]?.set(shown, of: shown.file) }
+      library.state.update { state in
+        guard let store = state.stores[work.store], let old = store.entries[work.file], old.turn == work.turn
+        else { return }
+        var now = old
+        take(&now)
+        state.stores[work.store]?.set(now, of: work.file)
+        state.quotas.add(now.holding - old.holding, of: store.record.owner)
+      }
     }
   }
 
@@ -350,6 +367,7 @@ extension Library {
         SourceText(text, kind: .markdown), key: document.key, info: document.info,
         rules: SplitRules(tokens: strategy.size, overlap: strategy.overlap), reserve: memory.extend,
         isUnwanted: { self.state.withLock { $0.isStopped } }, progress: { _ in attempts.restart(attempt) })
+      try settleEntry(document.key, store: id, index)
     }
     guard !state.withLock({ $0.isStopped }) else { return }
     let name = "index-" + encoder.fingerprint.prefix(16)

@@ -97,6 +97,9 @@ final class RecordStore: Sendable {
 
   var totalBytes: Int { state.withLock { $0.bytes } }
 
+  /// About the bytes that it takes in memory, with what it finds records by.
+  var memoryBytes: Int { state.withLock { $0.bytes + 400 * $0.entries.count + 200 * $0.parts.count } }
+
   /// Whether changes reach the folder.
   var health: StoreHealth { state.withLock { $0.health } }
 

@@ -173,7 +173,7 @@ package final class ResponseStore: Sendable {
   }
 
   /// Of everything that is kept in memory.
-  var byteCount: Int { responses.totalBytes + conversations.totalBytes + completions.totalBytes }
+  var byteCount: Int { responses.memoryBytes + conversations.memoryBytes + completions.memoryBytes }
 
   private let responses: RecordStore
   private let conversations: RecordStore

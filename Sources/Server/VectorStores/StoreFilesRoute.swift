@@ -106,18 +106,22 @@ struct StoreFilesRoute {
   }
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    var entry = try entry(http, context)
+    let entry = try entry(http, context)
     var fields = try Fields(http.jsonBody(context.memory))
     guard let attributes = try Attributes.attributes(&fields) else { throw .missingParameter("attributes") }
     try server.checkUnknown(fields.unread)
-    entry.attributes = attributes
-    try server.library().put(entry)
-    return answer(entry, fields.unread)
+    let changed = try server.library().changeEntry(entry.file, store: entry.store) {
+      $0.attributes = attributes
+    }
+    guard let changed else { throw .notFound("file in the vector store", entry.file) }
+    return answer(changed, fields.unread)
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
-    _ = try server.library().removeEntry(entry.file, store: entry.store)
+    guard try server.library().removeEntry(entry.file, store: entry.store) else {
+      throw .notFound("file in the vector store", entry.file)
+    }
     return Response(json: ["id": .string(entry.file), "object": "vector_store.file.deleted", "deleted": true])
   }
 

@@ -32,7 +32,7 @@ struct UploadsRoute {
       id: "upload_" + server.settings.makeID(), owner: Library.owner(context.client), created: created,
       bytes: body.bytes, name: FilesRoute.safeName(body.name), type: body.type, purpose: body.purpose)
     upload.fileExpiry = body.expirySeconds
-    guard library.begin(upload) else {
+    guard try library.begin(upload) else {
       throw APIError(
         status: 400, code: "upload_limit_exceeded",
         message: "There are \(Library.uploadsPerClient) uploads already: complete or cancel one first.")
@@ -59,10 +59,7 @@ struct UploadsRoute {
       })
     else { throw .missingParameter("data") }
     let id = "part_" + server.settings.makeID()
-    let isKept = try storing { () throws(PlatformError) in
-      try library.add(part: id, part.body, to: upload.id)
-    }
-    guard isKept else {
+    guard try library.add(part: id, part.body, to: upload) else {
       throw .invalidValue(
         "data", "the parts have more than the \(upload.bytes) bytes of the upload, or are too many")
     }
@@ -85,6 +82,21 @@ struct UploadsRoute {
       throw .invalidValue(
         "part_ids", "the parts have \(count) bytes, and the upload promised \(upload.bytes)")
     }
+    guard library.setCompleting(upload.id, true) else { throw .notFound("pending upload", upload.id) }
+    do throws(APIError) {
+      let record = try file(of: upload, body, count, library, context)
+      return Response(json: upload.json(status: "completed", file: record))
+    } catch {
+      _ = library.setCompleting(upload.id, false)
+      throw error
+    }
+  }
+
+  /// The file of an upload, in the room that was promised for it.
+  private func file(
+    of upload: Upload, _ body: UploadCompletion, _ count: Int, _ library: Library,
+    _ context: ConnectionContext
+  ) throws(APIError) -> FileRecord {
     try claim(count, of: context.memory)
     let content = try storing { () throws(PlatformError) in try library.content(ofParts: body.parts) }
     if let digest = body.md5, digest.lowercased() != MD5.hexadecimal(content) {
@@ -95,9 +107,10 @@ struct UploadsRoute {
       created: server.settings.now(), name: upload.name, purpose: upload.purpose)
     record.contentType = FilesRoute.safeType(upload.type)
     record.expires = upload.fileExpiry.map { record.created + $0 }
-    try library.add(record, content)
-    library.end(upload.id)
-    return Response(json: upload.json(status: "completed", file: record))
+    let promised = Holding(bytes: count, files: 1)
+    try library.add(record, content, inPlaceOf: promised)
+    library.end(upload.id, keeping: promised)
+    return record
   }
 
   private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

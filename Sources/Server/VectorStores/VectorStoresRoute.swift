@@ -64,7 +64,11 @@ struct VectorStoresRoute {
     }
     try claim(EntryRecord.bytesToAdd(entries), of: context.memory)
     try library.add(record)
-    try library.add(entries, batch: nil, key: context.client.key)
+    do throws(APIError) { try library.add(entries, batch: nil, key: context.client.key) } catch {
+      // A file was deleted meanwhile: what is refused leaves nothing.
+      try? library.removeStore(record.id)
+      throw error
+    }
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
     var response = Response(json: object(try library.store(record.id, context.client)))
