@@ -101,8 +101,9 @@ struct FailureTests {
     let app = makeApp(FakeService(maxContext: 21) { _, _ in Script(text: "x") })
     let answer = try app.chat(extra)
     #expect(answer.refusal == "400 context_length_exceeded messages")
-    #expect(answer.json["error"]?["message"]?.stringValue?.contains("holds 21 tokens") == true)
-    #expect(answer.json["error"]?["message"]?.stringValue?.contains("has 21 tokens") == true)
+    let message = answer.json["error"]?["message"]?.stringValue
+    #expect(message?.contains("maximum context length is 21 tokens") == true)
+    #expect(message?.contains("resulted in 21 tokens") == true)
     let larger = makeApp(FakeService(maxContext: 22) { _, _ in Script(text: "xy") })
     #expect(try larger.chat().json["usage"]?["completion_tokens"] == 1)
   }

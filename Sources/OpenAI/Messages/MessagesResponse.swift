@@ -205,7 +205,7 @@ package struct MessagesError: Sendable {
       case 500...: "api_error"
       default: "invalid_request_error"
       }
-    message = error.message
+    message = error.overflow?.messagesMessage ?? error.message
     self.requestID = requestID
   }
 

@@ -17,6 +17,8 @@ package struct APIError: Error, Sendable, Equatable, CustomStringConvertible {
   package var retryAfter: Int?
   /// What a program can read beside the code, where the wire has a place for it.
   package var details: JSONValue?
+  /// The prompt that is too long, if that is what is wrong: each wire has words of its own for it.
+  package var overflow: ContextOverflow?
 
   package init(
     status: Int, type: String = "invalid_request_error", code: String?, param: String? = nil, message: String,

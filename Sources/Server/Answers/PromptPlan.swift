@@ -57,7 +57,7 @@ struct PromptPlan {
     let context = core.model.contextTokens
     guard !prompt.isEmpty else { throw .invalidValue(param, "it has no tokens") }
     guard prompt.count < context else {
-      throw .contextLengthExceeded(tokens: prompt.count, limit: context, param: param)
+      throw .contextLengthExceeded(ContextOverflow(tokens: prompt.count, limit: context), param: param)
     }
     let room = context - prompt.count
     var request = GenerationRequest(

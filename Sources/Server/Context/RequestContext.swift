@@ -70,7 +70,8 @@ struct RequestContext: Sendable {
     // What follows may change the last ones.
     let least = count - count / 8
     return least > context
-      ? .contextLengthExceeded(tokens: "more than \(least)", limit: context, param: param) : error
+      ? .contextLengthExceeded(
+        ContextOverflow(tokens: least, limit: context, isWhole: false), param: param) : error
   }
 
   /// More than a token of a language has on average.

@@ -54,6 +54,7 @@ enum OpenAPIEditors {
   /// In the notation of `OpenAPIResponses`, members of an object. `response_fields` chooses members.
   static let answers = #"""
     "LlamaAnswer": "any",
-    "LlamaError": {"error": {"code": "integer", "message": "string", "type": "string"}}
+    "LlamaError": {"error": {"code": "integer", "message": "string", "type": "string",
+      "n_prompt_tokens?": "integer", "n_ctx?": "integer"}}
     """#
 }

@@ -65,8 +65,8 @@ extension APIError {
       self.init(
         status: 400, code: "context_length_exceeded", param: name(index),
         message:
-          "This model takes \(limit) tokens, but '\(name(index))' has \(tokens). Shorten it, or send \"truncate\": true."
-      )
+          "This model's maximum context length is \(limit) tokens. However, '\(name(index))' has \(tokens) tokens. "
+          + "Shorten it, or send \"truncate\": true.")
     case .empty(let index): self = .invalidValue(name(index), "it has no tokens")
     case .tokenOutOfRange(let index, _, _): self = .invalidValue(name(index), "\(error)")
     case .unknownPrompt: self = .invalidValue("prompt_name", "\(error)")

@@ -13,7 +13,7 @@ extension APIError {
   init(_ error: InferenceError, param: String) {
     switch error {
     case .promptTooLong(let tokens, let limit):
-      self = .contextLengthExceeded(tokens: tokens, limit: limit, param: param)
+      self = .contextLengthExceeded(ContextOverflow(tokens: tokens, limit: limit), param: param)
     case .cannotGenerate:
       self.init(status: 400, code: "unsupported_operation", param: "model", message: "\(error).")
     case .textTooLong: self = .invalidValue(param, "\(error)")
@@ -106,17 +106,11 @@ extension APIError {
       message: "The server cannot store this change: \(reason).", retryAfter: isFull ? nil : 5)
   }
 
-  static func contextLengthExceeded(tokens: Int, limit: Int, param: String) -> APIError {
-    contextLengthExceeded(tokens: "\(tokens)", limit: limit, param: param)
-  }
-
-  /// - Parameter tokens: how many the prompt has, in words.
-  static func contextLengthExceeded(tokens: String, limit: Int, param: String) -> APIError {
-    APIError(
-      status: 400, code: "context_length_exceeded", param: param,
-      message:
-        "The context of this model holds \(limit) tokens, but the prompt has \(tokens) tokens and the answer "
-        + "needs at least one. Shorten '\(param)'.")
+  static func contextLengthExceeded(_ overflow: ContextOverflow, param: String) -> APIError {
+    var error = APIError(
+      status: 400, code: "context_length_exceeded", param: param, message: overflow.message(param: param))
+    error.overflow = overflow
+    return error
   }
 
   static func noChatTemplate(model: String) -> APIError {
@@ -128,7 +122,7 @@ extension APIError {
   static func unsupportedTools(model: String) -> APIError {
     APIError(
       status: 400, code: "unsupported_value", param: "tools",
-      message: "The chat template of the model '\(model)' has no tools.")
+      message: "\"\(model)\" does not support tools: its chat template has no place for them.")
   }
 
   static let shuttingDown = APIError(

@@ -50,11 +50,11 @@ extension Wire {
   /// llama-server's own paths: the code of an error is its status.
   static let llama = ["/completion", "/completions", "/infill"].map { root in
     Wire(root: root, idHeader: nil) { error, _ in
-      [
-        "error": [
-          "code": .int(error.status), "message": .string(error.message), "type": .string(error.llamaType),
-        ]
+      let members: [(String, JSONValue)] = [
+        ("code", .int(error.status)), ("message", .string(error.overflow?.llamaMessage ?? error.message)),
+        ("type", .string(error.llamaType)),
       ]
+      return ["error": .object(JSONObject(members + (error.overflow?.llamaCounts ?? [])))]
     }
   }
 }

@@ -113,7 +113,7 @@ struct OllamaAnswer {
         guard case .clientGone = error else {
           let error = APIError(error, param: "messages").forOllama
           writer.closesConnection = true
-          return writer.finishLine(["error": .string(error.message)])
+          return writer.finishLine(Wire.ollama.json(error, context.requestID))
         }
         throw SocketError.clientGone
       }

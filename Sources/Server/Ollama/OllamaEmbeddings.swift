@@ -73,7 +73,11 @@ extension EmbeddingContext {
       let raw = try encode(prepared, context)
       return (raw.map { embedder.finish($0, options) }, prepared.tokenCount)
     } catch {
-      throw APIError(error) { "input[\($0)]" }.forOllama
+      var refusal = APIError(error) { "input[\($0)]" }.forOllama
+      if case .tooLong = error {
+        refusal.message = "the input length exceeds the context length: " + refusal.message
+      }
+      throw refusal
     }
   }
 }

@@ -19,6 +19,8 @@ struct OllamaPlan {
   private let limit: Int
   /// Old messages that did not fit.
   private(set) var dropped = 0
+  /// How long a prompt is at least whose tokens there is no memory to count.
+  private var uncounted: Int?
   /// Of a conversation.
   private(set) var promptText: String?
 
@@ -89,12 +91,13 @@ struct OllamaPlan {
 
   /// The prompt of the messages that are left; nil where one of them is longer than the context and the memory to tell how
   /// long is not there.
-  private func prompt() throws(APIError) -> ModelPrompt? {
+  private mutating func prompt() throws(APIError) -> ModelPrompt? {
     guard let template = core.model.template else { throw .noChatTemplate(model: core.model.id) }
     do throws(APIError) {
       return try ChatPlan(core, media: media).promptToAnswer(chat, template)
     } catch {
-      guard error.code == "context_length_exceeded" else { throw error }
+      guard let overflow = error.overflow else { throw error }
+      uncounted = uncounted ?? overflow.tokens
       return nil
     }
   }
@@ -110,11 +113,12 @@ struct OllamaPlan {
   }
 
   private func tooLong(_ tokens: Int?) -> APIError {
-    APIError(
+    let overflow = ContextOverflow(
+      tokens: tokens ?? uncounted ?? limit, limit: limit, isWhole: tokens != nil)
+    let advice = limit < core.model.contextTokens ? "Shorten it, or raise num_ctx." : "Shorten it."
+    return APIError(
       status: 400, code: "context_length_exceeded", param: request.chat.messagesField,
-      message:
-        "the prompt has \(tokens.map(String.init) ?? "more") tokens, and the context length is \(limit): shorten it, or raise num_ctx"
-    )
+      message: overflow.ollamaMessage(advice: advice))
   }
 
   // MARK: The generation

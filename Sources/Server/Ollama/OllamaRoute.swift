@@ -138,7 +138,9 @@ extension Request {
 
 extension Wire {
   /// Ollama's: an error is a text.
-  static let ollama = Wire(root: "/api", idHeader: nil) { error, _ in ["error": .string(error.message)] }
+  static let ollama = Wire(root: "/api", idHeader: nil) { error, _ in
+    ["error": .string(error.overflow?.ollamaMessage(advice: "Shorten it.") ?? error.message)]
+  }
 }
 
 extension ModelFleet {

@@ -133,7 +133,8 @@ final class ResponsesSocket {
     let usage = Usage(promptTokens: try plan.promptTokens(core))
     let context = core.model.contextTokens
     guard usage.promptTokens < context else {
-      throw .contextLengthExceeded(tokens: usage.promptTokens, limit: context, param: "input")
+      throw .contextLengthExceeded(
+        ContextOverflow(tokens: usage.promptTokens, limit: context), param: "input")
     }
     let body = ResponseObject.ended(
       plan.body, .completed, output: [], usage: usage, at: core.settings.now())
