@@ -234,6 +234,91 @@ private func kinds(_ answer: Answer) -> [String] {
       try kinds(bounded.ask(#""input":"x","max_tool_calls":1"#)) == ["file_search_call", "message"])
   }
 
+  @Test func `what the next generation is refused for is told as it is`() throws {
+    func second(_ error: InferenceError) throws -> Desk {
+      try Desk(
+        ["a": "some words"],
+        FakeService(maxContext: 6_000) { _, number in
+          number == 0 ? Script(text: search) : Script(submitError: error)
+        })
+    }
+    for (error, refusal, retryAfter) in [
+      (InferenceError.queueFull(limit: 4), "429 rate_limit_exceeded null", "1"),
+      (
+        .outOfMemory(tokens: 9, bytesPerToken: 2, leftBytes: 1, limitBytes: 5),
+        "503 insufficient_memory null", "5"
+      ), (.draining, "503 shutting_down null", "1"),
+    ] {
+      let desk = try second(error)
+      defer { desk.end() }
+      let chat = try desk.chat()
+      #expect(chat.refusal == refusal)
+      #expect(chat.headers["retry-after"] == retryAfter)
+      #expect(try desk.ask(#""input":"x""#).refusal == refusal)
+    }
+    let busy = try second(.queueFull(limit: 4))
+    defer { busy.end() }
+    let streamed = try busy.chat(#","stream":true"#).events
+    #expect(try JSONValue(parsing: streamed.dropLast().last ?? "")["error"]?["code"] == "rate_limit_exceeded")
+    let failed = try second(.queueFull(limit: 4))
+    defer { failed.end() }
+    let events = try failed.ask(#""input":"x","stream":true"#).text.split(separator: "\n").filter {
+      $0.hasPrefix("data: {")
+    }
+    let last = try JSONValue(parsing: String(events.last?.dropFirst(6) ?? ""))
+    #expect(last["type"] == "response.failed")
+    #expect(last["response"]?["error"]?["code"] == "rate_limit_exceeded")
+  }
+
+  @Test func `a prompt that a search made too long is told with its tokens`() throws {
+    let words = (0..<60).map { "word \($0)." }.joined(separator: " ")
+    // Four searches add a quarter of the context each.
+    let desk = try Desk(["a": words], FakeService(maxContext: 2_000) { _, _ in Script(text: search) })
+    defer { desk.end() }
+    let error = try desk.chat().json["error"]
+    #expect(desk.service.requests.count == 4)
+    #expect(error?["code"] == "context_length_exceeded" && error?["param"] == "messages")
+    let message = error?["message"]?.stringValue ?? ""
+    #expect(message.contains("maximum context length is 2000 tokens"))
+    let counted = message.split(separator: " ").compactMap { Int($0) }
+    #expect(counted.count == 2 && (2_001..<3_000).contains(counted.last ?? 0))
+  }
+
+  @Test func `an encoder that is not to be had is told as that`() throws {
+    let catalog = try ModelCatalog(
+      named: ["m", "e"].map { ModelSource(id: $0, path: "/models/" + $0) }, folder: nil, aliases: [])
+    var memory = ModelFleet.Settings()
+    memory.measuresProcess = false
+    let tooLarge = InferenceError.modelTooLarge(
+      weightBytes: 9, cacheBytes: 1, context: 16, leftBytes: 2, limitBytes: 20)
+    let fleet = try ModelFleet(catalog, settings: memory) { source, _ in
+      guard source.id == "m" else { throw tooLarge }
+      return ResidentModel(
+        LoadedModel(
+          id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: tinyTemplate,
+          endTokens: [Marker.end]))
+    }
+    defer { fleet.stop() }
+    func refusal(_ encoder: String?) throws -> String {
+      var places = Library.Settings()
+      places.folder = "/library"
+      places.embeddingModel = encoder
+      var settings = ServerSettings()
+      settings.library = try Library(places, files: SimulatedDisk(), now: { 1 })
+      let app = App(fleet, settings: settings)
+      defer { app.finish(seconds: 1) }
+      let store = try #require(try app.send("POST", "/v1/vector_stores", body: "{}").json["id"]?.stringValue)
+      return try app.send(
+        "POST", "/v1/responses",
+        body: #"{"model":"m","input":"x","tools":[{"type":"file_search","vector_store_ids":["\#(store)"]}]}"#
+      ).refusal
+    }
+    #expect(try refusal("e") == "503 insufficient_memory model")
+    #expect(try refusal("nope") == "404 model_not_found model")
+    #expect(try refusal("m") == "400 unsupported_value embedding_model")
+    #expect(try refusal(nil) == "400 unsupported_operation null")
+  }
+
   @Test func `S112: the next response knows what was found`() throws {
     let desk = try Desk(["a": "the code word is planted-7391"], scripted(search, "Done.", "Again."))
     defer { desk.end() }

@@ -26,7 +26,7 @@ package enum ResponseEnding: Sendable, Equatable {
   /// The token limit was reached.
   case incomplete
   case cancelled
-  case failed(message: String)
+  case failed(code: String = "server_error", message: String)
 
   /// `status` of the response.
   package var status: String {
@@ -51,8 +51,8 @@ package enum ResponseObject {
     switch ending {
     case .completed: body["completed_at"] = .int(seconds)
     case .incomplete: body["incomplete_details"] = ["reason": "max_output_tokens"]
-    case .failed(let message):
-      body["error"] = ["code": "server_error", "message": .string(message)]
+    case .failed(let code, let message):
+      body["error"] = ["code": .string(code), "message": .string(message)]
     case .cancelled: break
     }
     if let usage { body["usage"] = usage.responsesJSON }

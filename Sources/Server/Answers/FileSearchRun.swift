@@ -55,11 +55,7 @@ struct FileSearchRun {
         throw error
       }
     }
-    do throws(APIError) {
-      _ = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false)
-    } catch {
-      throw .unsupportedValue("tools", "'file_search' needs an embedding model beside the chat model")
-    }
+    _ = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false)
   }
 
   /// What the arguments of a call ask for.

@@ -231,7 +231,7 @@ final class SearchingRun {
     do throws(APIError) {
       try startRun()
     } catch {
-      throw .engine(.promptTooLong(tokens: 0, limit: core.model.contextTokens))
+      throw isUnwanted() ? .clientGone : .refused(error)
     }
   }
 

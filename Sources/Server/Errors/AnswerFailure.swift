@@ -1,6 +1,7 @@
 // Why an answer that was begun cannot be completed.
 
 import Inference
+import OpenAI
 
 /// What ends an answer before its last token.
 enum AnswerFailure: Error {
@@ -11,6 +12,8 @@ enum AnswerFailure: Error {
   /// The server's time to drain is over.
   case shuttingDown
   case engine(InferenceError)
+  /// A further generation of the answer cannot begin.
+  case refused(APIError)
   /// What is kept of the answer needs this many bytes more than are left of the limit.
   case outOfMemory(needed: Int, limit: Int)
   /// The model's numbers left no token to choose.

@@ -78,6 +78,7 @@ extension APIError {
   init(_ failure: AnswerFailure, param: String) {
     switch failure {
     case .engine(let error): self.init(error, param: param)
+    case .refused(let error): self = error
     case .shuttingDown: self = .shuttingDown
     case .outOfMemory(let needed, let limit): self = .outOfMemory(needed: needed, limit: limit)
     case .noToken: self = .internalError("the model computed no usable number for any token")

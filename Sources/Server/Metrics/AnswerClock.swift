@@ -81,7 +81,7 @@ extension AnswerFailure {
     case .clientGone: .clientGone
     case .clientTooSlow: .clientTooSlow
     case .shuttingDown: .shuttingDown
-    case .engine: .engine
+    case .engine, .refused: .engine
     case .noToken: .noToken
     case .outOfMemory: .memory
     }
@@ -90,7 +90,7 @@ extension AnswerFailure {
   var ending: AnswerEnding {
     switch self {
     case .clientGone, .clientTooSlow, .shuttingDown: .abort
-    case .engine, .noToken, .outOfMemory: .error
+    case .engine, .refused, .noToken, .outOfMemory: .error
     }
   }
 }

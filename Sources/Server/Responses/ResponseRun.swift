@@ -104,7 +104,10 @@ final class ResponseRun {
         // A background response that is cancelled still has its watchers.
         isGone = !plan.request.isBackground
       } else {
-        ending = .failed(message: APIError(error, param: "input").message)
+        let error = APIError(error, param: "input")
+        // The others have no word of their own in this API.
+        let isOwn = ["context_length_exceeded", "rate_limit_exceeded"].contains(error.code)
+        ending = .failed(code: isOwn ? error.code ?? "" : "server_error", message: error.message)
       }
     }
     let (events, record) = end(ending)
