@@ -51,6 +51,9 @@ package struct TokenStream: Sendable {
     package var reportsLogprobs = false
     /// Ends the answer after its first tool call.
     package var allowsOneCallOnly = false
+    /// Whether a call that the token limit cuts stays as far as its arguments came; otherwise it is none, and its text
+    /// is content.
+    package var keepsCutCalls = false
     /// Ends the answer before its first token: only the prompt is of interest.
     package var isEmpty = false
     /// For answers that are lines of code.
@@ -106,7 +109,11 @@ package struct TokenStream: Sendable {
     guard finish == nil else { return [] }
     let tail = detokenizer.finish()
     if settings.reportsLogprobs { ledger.appendTail(tail) }
-    let events = parse(tail) + (parser?.finish() ?? [])
+    var events = parse(tail) + (parser?.finish() ?? [])
+    // Its readers have the call already, as far as it came.
+    if reason == .length, settings.keepsCutCalls, case .callFailed(1..., _)? = events.last {
+      events.removeLast()
+    }
     reasoning.finish()
     var last = take(events)
     guard finish == nil else { return last }

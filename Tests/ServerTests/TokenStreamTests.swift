@@ -157,6 +157,29 @@ struct TokenStreamTests {
     #expect(run.stream.malformedCalls == 1)
   }
 
+  @Test func `a call that the limit cuts can stay as far as it came`() {
+    let text = #"<tool_call>{"name": "f", "arguments": {"a": "#
+    func kept(_ end: FinishReason, _ text: String) -> [TokenStream.Piece] {
+      pieces(text, end: end) {
+        $0.parser = parser(tools: ["f"])
+        $0.keepsCutCalls = true
+      }.joined
+    }
+    #expect(
+      kept(.length, "So. " + text) == [
+        .content("So.", tokens: []), .toolCallBegan(name: "f"), .toolCallArguments(#"{"a": "#),
+        .finish(.length),
+      ])
+    // What the model has ended is malformed, and so is what began no call.
+    #expect(kept(.stop, text).contains(.toolCallsFailed(1)))
+    #expect(kept(.length, "<tool_call>{") == [.content("<tool_call>{", tokens: []), .finish(.length)])
+    let whole = #"<tool_call>{"name": "f", "arguments": {}}"#
+    #expect(
+      kept(.length, whole) == [
+        .toolCallBegan(name: "f"), .toolCallArguments("{}"), .toolCallEnded, .finish(.length),
+      ])
+  }
+
   @Test func `a good call beside a broken one still counts when nothing of the broken one was seen`() {
     let good = #"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#
     let run = pieces(good + "<tool_call>oops</tool_call>") { $0.parser = parser(tools: ["f"]) }

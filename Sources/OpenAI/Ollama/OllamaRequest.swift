@@ -100,7 +100,7 @@ extension OllamaRequest {
       var tool = try Fields(value, path: "tools[\(index)]")
       _ = try tool.string("type")
       var function = try tool.requiredFields("function")
-      try tools.add(Tool(&function, limits: limits))
+      try tools.add(Tool(&function, allowsDots: true, limits: limits))
     }
     try tools.choose(.auto)
     chat.set(tools)

@@ -49,14 +49,19 @@ package struct Tool: Sendable, Equatable {
 
   /// Reads what a request says of a function: `name`, `description`, `strict` and the schema of its arguments.
   ///
-  /// - Parameter schema: the wire's name of the schema.
-  init(_ function: inout Fields, schema: String = "parameters", limits: RequestLimits) throws(APIError) {
+  /// - Parameters:
+  ///   - schema: the wire's name of the schema.
+  ///   - allowsDots: whether the wire's names may have dots, as those of MCP's tools do.
+  init(
+    _ function: inout Fields, schema: String = "parameters", allowsDots: Bool = false, limits: RequestLimits
+  ) throws(APIError) {
     path = function.path
     parametersField = function.name(of: schema)
     name = try function.requiredString("name")
     clientName = name
-    guard Self.isValidName(name) else {
-      throw .invalidValue("\(path).name", "it must match ^[a-zA-Z0-9_-]{1,\(ToolName.maxBytes)}$")
+    guard Self.isValidName(name, allowsDots: allowsDots) else {
+      let letters = allowsDots ? "a-zA-Z0-9_.-" : "a-zA-Z0-9_-"
+      throw .invalidValue("\(path).name", "it must match ^[\(letters)]{1,\(ToolName.maxBytes)}$")
     }
     var json = JSONObject([("name", .string(name))])
     if let description = try function.string("description") { json["description"] = .string(description) }
@@ -177,14 +182,15 @@ package struct Tool: Sendable, Equatable {
 
   fileprivate func isNamed(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
 
-  /// ASCII letters, digits, `_` and `-`.
-  private static func isValidName(_ name: String) -> Bool {
+  /// ASCII letters, digits, `_` and `-`, and perhaps dots.
+  private static func isValidName(_ name: String, allowsDots: Bool) -> Bool {
     (1...ToolName.maxBytes).contains(name.utf8.count)
       && name.utf8.allSatisfy {
         switch $0 {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
           UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
           true
+        case UInt8(ascii: "."): allowsDots
         default: false
         }
       }

@@ -224,7 +224,7 @@ final class SearchingRun {
   /// The next generation, in which the model may search again as long as there are rounds.
   private func goOn() throws(AnswerFailure) {
     splitter = CitationSplitter(count: files?.passages.count ?? 0)
-    (calls, finish) = ([], nil)
+    (calls, finish, arguments) = ([], nil, nil)
     request.toolChoice = request.tools.isEmpty ? .none : .auto
     if (files?.left ?? 0) <= 0 { withdrawSearch() }
     run = nil

@@ -263,10 +263,21 @@ struct ChatAnswer {
       state.custom[index] = nil
       delta = .customInput(index: max(0, state.toolCalls[index] - 1), text)
     case .toolCallArguments(let text): delta = .toolArguments(index: max(0, state.toolCalls[index] - 1), text)
+    case .toolCallEnded: return
     // What has been sent of a failed call cannot be taken back: its arguments stay incomplete, and the finish says
     // that there was one.
-    case .toolCallEnded, .toolCallsFailed: return
+    case .toolCallsFailed:
+      state.custom[index] = nil
+      return
     case .finish(let reason):
+      if let text = state.custom[index] {
+        // The token limit cut the call.
+        state.custom[index] = nil
+        try send(
+          .customInput(index: max(0, state.toolCalls[index] - 1), Tool.input(of: text)), of: index,
+          to: events,
+          &state)
+      }
       delta = .finish(ChoiceFinish(reason), malformedCalls: parts[index].stream.malformedCalls)
     }
     try send(delta, of: index, to: events, &state)

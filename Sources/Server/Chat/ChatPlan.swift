@@ -24,9 +24,13 @@ struct ChatPlan {
 
   /// The generations of a request, ready to start.
   ///
-  /// - Parameter isEmpty: whether only the prompt is of interest.
+  /// - Parameters:
+  ///   - isEmpty: whether only the prompt is of interest.
+  ///   - keepsCutCalls: whether the wire can tell a call as far as it came where the token limit cut it.
   /// - Throws: 400 when the model cannot do what the request asks for.
-  func makeRun(_ request: ChatRequest, isEmpty: Bool = false) throws(APIError) -> AnswerRun {
+  func makeRun(
+    _ request: ChatRequest, isEmpty: Bool = false, keepsCutCalls: Bool = true
+  ) throws(APIError) -> AnswerRun {
     let request = core.settled(request)
     let template = try core.chatTemplate(for: request)
     let prompt = try promptToAnswer(request, template)
@@ -51,6 +55,7 @@ struct ChatPlan {
       settings.stops = request.options.stops
       settings.includesStop = request.options.includesStop
       settings.isEmpty = isEmpty
+      settings.keepsCutCalls = keepsCutCalls
       settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
       settings.allowsOneCallOnly = !request.allowsParallelCalls || isNamed(request.toolChoice)

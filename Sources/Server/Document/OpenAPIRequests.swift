@@ -70,7 +70,7 @@ enum OpenAPIRequests {
     "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
       "messages": \#(ollamaMessages), "tools": {"type": "array", "items": {"type": "object", "required": ["function"],
         "properties": {"type": {"type": "string"}, "function": {"type": "object", "required": ["name"], "properties": {
-          "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
+          "name": {"type": "string", "pattern": "^[a-zA-Z0-9_.-]{1,128}$"}, "description": {"type": "string"},
           "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}}},
       "_debug_render_only": {"type": "boolean"}}},
     "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),

@@ -125,7 +125,9 @@ struct OllamaPlan {
 
   func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
     if let raw = request.rawPrompt { return try makeRawRun(raw, context) }
-    return try ChatPlan(core, media: media).makeRun(chat, isEmpty: request.onlyPrompt)
+    // Arguments are objects on this wire, and half of one is none.
+    return try ChatPlan(core, media: media).makeRun(
+      chat, isEmpty: request.onlyPrompt, keepsCutCalls: false)
   }
 
   /// The tokens of text as it is, or of what is to be filled, and those that end the answer beside the model's own.

@@ -13,15 +13,6 @@ import Platform
 final class ResponseRun {
   private enum Kind { case reasoning, message, call }
 
-  /// Calls that could not be read to their end, until it is known why.
-  private struct BrokenCall {
-    /// Pieces that the text of a call comes in at the end of an answer, at most.
-    static let textLimit = 2
-
-    let count: Int
-    var texts: [(String, [SampledToken])] = []
-  }
-
   private let plan: ResponsePlan
   private let core: RequestContext
   private let run: SearchingRun
@@ -33,7 +24,6 @@ final class ResponseRun {
   private var hasSpoken = false
   private var isInProgress = false
   private var finish = TokenStream.End.stop
-  private var brokenCall: BrokenCall?
   /// Why the answer, or its turn of a conversation, is not stored; nil when it is, as far as it should be.
   private(set) var storingError: APIError?
   /// Whether nobody is told of anything before the end.
@@ -171,26 +161,14 @@ final class ResponseRun {
       guard let citation = run.citation(number, at: writer.textLength) else { return opening }
       return opening + writer.annotate(citation.responsesJSON)
     case .searchBegan(let id):
-      let broken = brokenCall.map(retract) ?? []
-      return progress() + broken + close(isComplete: true) + writer.begin(.fileSearch(id: id))
+      return progress() + close(isComplete: true) + writer.begin(.fileSearch(id: id))
         + writer.searching()
     case .searchEnded(let outcome): return writer.endSearch(outcome.item)
     }
   }
 
   private func events(of piece: TokenStream.Piece) -> [ResponseEvent] {
-    var first = progress()
-    if var broken = brokenCall {
-      switch piece {
-      case .content(let text, let tokens) where broken.texts.count < BrokenCall.textLimit:
-        broken.texts.append((text, tokens))
-        brokenCall = broken
-        return first
-      // The limit cut the call off: it stays the last item, as far as it came.
-      case .finish(.length): brokenCall = nil
-      default: first += retract(broken)
-      }
-    }
+    let first = progress()
     switch piece {
     case .reasoning(let text):
       let opening = turn(
@@ -221,28 +199,21 @@ final class ResponseRun {
       // A call without arguments has an empty object.
       let arguments = callHasArguments ? [] : writer.add("{}")
       return first + arguments + close(isComplete: true)
-    case .toolCallsFailed(let count):
-      brokenCall = BrokenCall(count: count)
-      return first
+    case .toolCallsFailed(let count): return first + retract(count)
     case .finish(let reason):
       finish = reason
-      return first
+      // The token limit cut the call: it stays the last item, as far as it came.
+      return first + (customArguments.map { writer.add(Tool.input(of: $0)) } ?? [])
     }
   }
 
-  /// Calls that turned out to be none, and their text. A whole answer forgets the calls; what a stream has told of
+  /// Calls that turned out to be none; their text follows. A whole answer forgets the calls; what a stream has told of
   /// them cannot be taken back, so the one that is open ends as incomplete.
-  private func retract(_ broken: BrokenCall) -> [ResponseEvent] {
-    brokenCall = nil
-    var events: [ResponseEvent] = []
-    if isWhole {
-      kind = nil
-      writer.removeLast(broken.count)
-    } else {
-      events = close(isComplete: false)
-    }
-    for (text, tokens) in broken.texts { events += self.events(of: .content(text, tokens: tokens)) }
-    return events
+  private func retract(_ count: Int) -> [ResponseEvent] {
+    guard isWhole else { return close(isComplete: false) }
+    (kind, customArguments) = (nil, nil)
+    writer.removeLast(count)
+    return []
   }
 
   /// Opens an item unless one of this kind is open.
