@@ -241,6 +241,7 @@ struct ChatRequestTests {
     (#""thinking_budget":5,"reasoning":{"max_tokens":6}"#, 5, "thinking_budget"),
     (#""thinking_token_budget":5"#, 5, "thinking_token_budget"),
     (#""thinking_budget_tokens":5"#, 5, "thinking_budget_tokens"),
+    (#""thinking_budget_tokens":-1,"reasoning_budget_tokens":7"#, 7, "reasoning_budget_tokens"),
     (#""reasoning_budget_tokens":5,"thinking_budget":6"#, 6, "thinking_budget"),
     (#""reasoning":{"max_tokens":6}"#, 6, "reasoning.max_tokens"),
     (
@@ -251,6 +252,13 @@ struct ChatRequestTests {
   ])
   func `a thinking budget has four names`(extra: String, tokens: Int, field: String) throws {
     #expect(try chat(chatBody(extra)).thinkingBudget == ThinkingBudget(tokens: tokens, field: field))
+  }
+
+  @Test(arguments: ["thinking_budget_tokens", "reasoning_budget_tokens"])
+  func `-1 is no budget under llama-server's names`(name: String) throws {
+    let request = try chat(chatBody("\"\(name)\":-1"))
+    #expect(request.thinkingBudget == nil && request.thinking == nil)
+    #expect(chatRefusal("\"\(name)\":-2") == "integer_below_min_value \(name)")
   }
 
   @Test func `reasoning can be hidden in two ways, and its unknown members are named`() throws {

@@ -399,4 +399,26 @@ struct ClientToolTests {
     #expect(one["display_name"] == "m" && one["created_at"]?.stringValue?.hasSuffix("Z") == true)
     #expect(try app.send("GET", "/v1/models").json["object"] == "list")
   }
+
+  @Test func `with Anthropic's header errors have its shape on OpenAI's paths`() throws {
+    let app = makeApp(FakeService("x"))
+    let header: Headers = ["anthropic-version": "2023-06-01", "content-type": "application/json"]
+    for (method, path, kind, status) in [
+      ("GET", "/v1/models/nope", "not_found_error", 404), ("GET", "/v1/models/a/b", "not_found_error", 404),
+      ("GET", "/v1/nothing", "not_found_error", 404),
+      ("POST", "/v1/chat/completions", "invalid_request_error", 400),
+    ] {
+      let answer = try app.send(method, path, headers: header)
+      #expect(answer.status == status, "\(path)")
+      #expect(answer.json["type"] == "error", "\(path): \(answer.text)")
+      #expect(answer.json["error"]?["type"] == .string(kind))
+      #expect(answer.json["request_id"] == "req_test")
+      #expect(answer.headers["request-id"] == "req_test")
+    }
+    let own = try app.send("GET", "/v1/models/nope")
+    #expect(own.refusal == "404 model_not_found model")
+    #expect(own.json["type"] == nil)
+    // Other wires keep their own.
+    #expect(try app.send("POST", "/api/chat", headers: header).json["error"] == "missing request body")
+  }
 }

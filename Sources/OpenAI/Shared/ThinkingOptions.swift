@@ -24,9 +24,11 @@ package struct ThinkingOptions {
 
   static let efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-  /// Names of a budget in a body: this server's, vLLM's and two of llama-server's.
-  package static let budgets = [
-    "thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens",
+  /// Names of a budget in a body, with its least value: this server's, vLLM's and two of llama-server's, where -1 is no
+  /// budget.
+  package static let budgets: [(name: String, least: Int)] = [
+    ("thinking_budget", 0), ("thinking_token_budget", 0), ("thinking_budget_tokens", -1),
+    ("reasoning_budget_tokens", -1),
   ]
 
   /// What is said first counts.
@@ -34,13 +36,14 @@ package struct ThinkingOptions {
 
   /// What is said first counts.
   mutating func propose(budget tokens: Int?, field: String) {
-    budget = budget ?? tokens.map { ThinkingBudget(tokens: $0, field: field) }
+    guard let tokens, tokens >= 0 else { return }
+    budget = budget ?? ThinkingBudget(tokens: tokens, field: field)
   }
 
   /// Reads `thinking_budget` and `thinking`, which chat and Responses share.
   mutating func readSwitches(_ fields: inout Fields) throws(APIError) {
-    for name in Self.budgets {
-      propose(budget: try fields.integer(name, in: 0...Int.max), field: name)
+    for (name, least) in Self.budgets {
+      propose(budget: try fields.integer(name, in: least...Int.max), field: name)
     }
     switch fields.value("thinking") {
     case nil: break

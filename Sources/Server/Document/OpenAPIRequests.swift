@@ -146,8 +146,10 @@ enum OpenAPIRequests {
     """#
 
   /// Members of chat and Responses.
-  static let budgets = ThinkingOptions.budgets.map { #""\#($0)": {"type": "integer", "minimum": 0}"# }
-    .joined(separator: ", ")
+  static let budgets = ThinkingOptions.budgets.map {
+    #""\#($0.name)": {"type": "integer", "minimum": \#($0.least)}"#
+  }
+  .joined(separator: ", ")
 
   private static func schema(of field: SamplingField) -> JSONValue {
     func bound(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
