@@ -100,6 +100,9 @@ import Testing
   @Test func `how requests are read is as it was unless a flag says otherwise`() throws {
     let usual = try ServeSetup.settings(try parse())
     #expect(!usual.strictParameters && !usual.isHistoryStrict && !usual.refusesHostedTools)
+    #expect(usual.maxAnswer == 32_768)
+    #expect(try ServeSetup.settings(try parse("--max-answer", "9")).maxAnswer == 9)
+    #expect(try ServeSetup.settings(try parse("--max-answer", "0")).maxAnswer == .max)
     #expect(try ServeSetup.settings(try parse("--strict-history")).isHistoryStrict)
     #expect(try !ServeSetup.settings(try parse("--strict-params")).isHistoryStrict)
   }

@@ -4,6 +4,7 @@ import Compute
 import OpenAI
 import Platform
 import Sampling
+import Server
 
 enum Flags {
   private static let sampling = Flag(
@@ -139,6 +140,12 @@ enum Flags {
       Flag(
         name: "queue-limit", kind: .integer(0...100_000), placeholder: "N", defaultText: "64",
         help: "requests that may wait for a model; more get 429 with Retry-After"),
+      Flag(
+        name: "max-answer", kind: .integer(0...Int(Int32.max)), placeholder: "N",
+        defaultText: "\(ServerSettings.usualMaxAnswer)",
+        help:
+          "most tokens of an answer whose request sets no limit, thinking included; 0: what the context leaves"
+      ),
       Flag(
         name: "max-sequences", kind: .integer(1...256), placeholder: "N", defaultText: "8",
         help: "requests of a model that are computed together"),

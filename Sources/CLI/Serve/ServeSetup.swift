@@ -192,6 +192,7 @@ enum ServeSetup {
     settings.isHistoryStrict = flags.isSet("strict-history")
     settings.responsesReasoningEvents =
       try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
+    settings.maxAnswer = flags.integer("max-answer").map { $0 == 0 ? .max : $0 } ?? settings.maxAnswer
     settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)

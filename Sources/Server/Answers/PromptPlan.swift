@@ -48,7 +48,7 @@ struct PromptPlan {
 
   /// The request of one choice.
   ///
-  /// `max_tokens` beyond the room that the prompt leaves is lowered to that room.
+  /// A limit of tokens beyond the room that the prompt leaves is lowered to that room.
   ///
   /// - Throws: 400 when the prompt leaves no room at all.
   func request(for prompt: [Int32], media: [MediaSpan] = [], choice: Int) throws(APIError)
@@ -61,7 +61,7 @@ struct PromptPlan {
     }
     let room = context - prompt.count
     var request = GenerationRequest(
-      promptTokens: prompt, maxTokens: max(1, min(options.maxTokens ?? room, room)),
+      promptTokens: prompt, maxTokens: max(1, min(core.answerLimit(options), room)),
       sampling: sampling(choice: choice), stopTokens: stopTokens,
       tokenLimit: core.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)

@@ -25,6 +25,11 @@ struct RequestContext: Sendable {
   var records: ClientRecords { server.records(of: client, memory: memory) }
   var reasoningEvents: ReasoningEvents { settings.responsesReasoningEvents }
 
+  /// Most tokens of an answer: what its request says, or else what the server does.
+  func answerLimit(_ options: GenerationOptions) -> Int {
+    options.maxTokens ?? max(settings.maxAnswer, options.minTokens)
+  }
+
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   var controlTokens: Set<Int32> { model.controlTokens }
 

@@ -23,6 +23,8 @@ package struct ServerSettings: Sendable {
   package var refusesHostedTools = false
   /// Most requests of this server that wait for the engine; nil for the engine's own limit.
   package var queueLimit: Int?
+  /// Most tokens of an answer whose request sets no limit; `Int.max` for what the context leaves.
+  package var maxAnswer = ServerSettings.usualMaxAnswer
   /// Responses and conversations; in memory by default.
   package var store = ResponseStore()
   /// Files and vector stores; nil where there is no place for them.
@@ -53,6 +55,9 @@ package struct ServerSettings: Sendable {
   package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
 
   package init() {}
+
+  /// What makers of reasoning models recommend for hard questions, thinking included (Qwen3's model card says 32,768).
+  package static let usualMaxAnswer = 32_768
 
   /// Whether what is acknowledged reaches the folders.
   var storeHealth: StoreHealth { store.health + (library?.health ?? StoreHealth()) }

@@ -187,7 +187,7 @@ enum OpenAPIResponses {
         "sampling": "object",
         "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "media_parts": "integer", "tools": "integer",
           "schema_bytes": "integer", "stops": "integer", "stop_bytes": "integer", "stop_tokens": "integer",
-          "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
+          "answer_tokens": "integer", "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
           "completion_logprobs": "integer"}},
       "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"],
         "server": {"pull": "boolean", "vector_stores": "boolean"}}

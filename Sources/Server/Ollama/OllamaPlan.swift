@@ -41,7 +41,7 @@ struct OllamaPlan {
     try setThinking()
     let count = try fit()
     let room = max(1, limit - count)
-    chat.options.maxTokens = request.onlyPrompt ? 1 : min(chat.options.maxTokens ?? room, room)
+    chat.options.maxTokens = request.onlyPrompt ? 1 : min(core.answerLimit(chat.options), room)
   }
 
   /// Models that can reason do, unless told otherwise.
@@ -151,7 +151,7 @@ struct OllamaPlan {
     let (tokens, ends) = try rawTokens(text)
     guard tokens.count < limit else { throw tooLong(tokens.count) }
     var options = chat.options
-    options.maxTokens = request.onlyPrompt ? 1 : min(options.maxTokens ?? .max, limit - tokens.count)
+    options.maxTokens = request.onlyPrompt ? 1 : min(core.answerLimit(options), limit - tokens.count)
     var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
     plan.ends = ends
     let makeGuide = try core.guideMaker(chat.format, options, isUnwanted: context.isClientGone)

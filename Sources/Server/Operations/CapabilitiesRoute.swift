@@ -170,6 +170,7 @@ struct CapabilitiesRoute {
       "tools": .int(limits.tools),
       "schema_bytes": .int(limits.schemaBytes), "stops": .int(limits.stops),
       "stop_bytes": .int(limits.stopBytes), "stop_tokens": .int(limits.stopTokens),
+      "answer_tokens": .int(min(core.answerLimit(GenerationOptions()), core.model.contextTokens)),
       "logit_biases": .int(limits.logitBiases), "top_logprobs": .int(limits.topLogprobs),
       "prompts": .int(limits.prompts), "completion_logprobs": .int(limits.completionLogprobs),
     ]
