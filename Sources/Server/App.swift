@@ -13,6 +13,7 @@ package final class App: Sendable {
   private let library: Library?
   private let worker: LibraryWorker?
   private let batches: BatchWorker?
+  private let metrics: Metrics
 
   /// The wires that write errors in a shape of their own.
   private static let wires: [Wire] = [.messages, .ollama] + Wire.llama + Wire.allTEI
@@ -38,6 +39,7 @@ package final class App: Sendable {
     let server = ServerContext(models: models, settings: settings)
     models.addGauge(.storedResponses) { settings.store.byteCount }
     library = settings.library
+    metrics = settings.metrics
     worker = settings.library.map { LibraryWorker($0, models: models) }
     if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
     worker?.resume()
@@ -98,12 +100,25 @@ package final class App: Sendable {
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {
     do throws(APIError) {
-      return router.respond(to: try request.unpacked(context), context)
+      return counted(router.respond(to: try request.unpacked(context), context), context)
     } catch {
       var response = Self.wire(of: request).response(error, requestID: context.requestID)
       if error.status == 415 { response.headers.add("accept-encoding", "gzip") }
       return response
     }
+  }
+
+  /// The response, after a client that has left without one is counted. Whoever left while an answer was made is counted
+  /// there; others left a queue, or while a prompt was prepared.
+  private func counted(_ response: Response, _ context: ConnectionContext) -> Response {
+    if response.status == APIError.clientGoneStatus,
+      !context.facts.contains(where: { $0.name == LogField.aborted }),
+      let model = context.facts.first(where: { $0.name == LogField.model })
+    {
+      metrics.add(aborted: .clientGone, model: model.value)
+      context.tell(LogField.aborted, AbortReason.clientGone.rawValue)
+    }
+    return response
   }
 
   /// The answer that needs no body: there is no such route or method.

@@ -124,6 +124,40 @@ import Testing
     }
   }
 
+  @Test func `the log and the counter tell of the same aborted answers`() throws {
+    func aborted(_ app: App) throws -> [String] {
+      try lines(app).filter { $0.hasPrefix("mlxserve_requests_aborted_total{") && !$0.hasSuffix(" 0") }
+        .map { String($0.split(separator: ",").last ?? "") }
+    }
+    func fact(_ context: ConnectionContext, _ name: String = "aborted") -> String? {
+      context.facts.first { $0.name == name }?.value
+    }
+    // However many choices it has.
+    let choices = ConnectionContext(isClientGone: { true })
+    let app = app(FakeService { _, _ in Script(text: "abc", end: nil) })
+    try chat(app, #","n":3"#, context: choices)
+    #expect(fact(choices) == "client_gone")
+    #expect(fact(choices, "model") == "a\"b\\c")
+    #expect(try aborted(app) == [#"reason="client_gone"} 1"#])
+    // Before anything was computed.
+    let early = ConnectionContext(isClientGone: { true })
+    let long = String(repeating: "x", count: 900)
+    let refused = try app.send(
+      "POST", "/v1/responses", body: #"{"model":"a\"b\\c","truncation":"auto","input":"\#(long)"}"#,
+      context: early)
+    #expect(refused.status == 499)
+    #expect(fact(early) == "client_gone")
+    #expect(try aborted(app) == [#"reason="client_gone"} 2"#])
+    // A refusal is none, and neither is an answer that has ended.
+    let fine = ConnectionContext()
+    try chat(self.app(FakeService("x")), context: fine)
+    #expect(fact(fine) == nil && fact(fine, "finish") == "stop")
+    let refusal = ConnectionContext()
+    try chat(self.app(FakeService { _, _ in Script(submitError: .queueFull(limit: 4)) }), context: refusal)
+    #expect(fact(refusal) == nil)
+    #expect(try aborted(app) == [#"reason="client_gone"} 2"#])
+  }
+
   @Test func `tokens are counted for the key that asked`() throws {
     let context = ConnectionContext()
     context.client = ClientIdentity(number: 1, name: "alice")

@@ -25,7 +25,7 @@ package final class ConnectionContext {
   /// The pattern of the route that the request took; nil before, and when there is none.
   package var route: String?
   /// What the handler has to say in the access log. Names are the server's own; values may be anything.
-  package var facts: [(name: String, value: String)] = []
+  package private(set) var facts: [(name: String, value: String)] = []
   /// False where a request leads to many answers, or nobody waits for its answer: then each has a log line of its own.
   package var isOneAnswer = true
   /// Whether nobody waits for the answer, so that the work for it gives way to all other work.
@@ -49,6 +49,12 @@ package final class ConnectionContext {
     self.requestID = requestID
     gone = isClientGone
     currentPhase = phase
+  }
+
+  /// Says something in the access log, in the place of what was said under this name before.
+  package func tell(_ name: String, _ value: String) {
+    facts.removeAll { $0.name == name }
+    facts.append((name, value))
   }
 
   /// Whether the client has closed the connection, found out without waiting (about a microsecond).

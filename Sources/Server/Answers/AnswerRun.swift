@@ -145,6 +145,7 @@ final class AnswerRun {
     cancelAll()
     core.metrics.add(&tally, model: core.model.id)
     let end = Instant.now
+    let aborted = hasUnfinished ? failure : nil
     let answer = AnswerSummary.Answer(
       choices: parts.count, longest: parts.map { $0.clock?.tokens ?? 0 }.max() ?? 0)
     core.metrics.add(
@@ -153,13 +154,13 @@ final class AnswerRun {
           AnswerSummary(
             model: core.model.id, key: context.client.name,
             ending: part.stream.finish.map { $0 == .length ? .length : .stop } ?? failure?.ending ?? .abort,
-            failure: part.stream.finish == nil ? failure : nil,
+            failure: index == 0 ? aborted : nil,
             promptTokens: part.countsPrompt ? part.request.promptTokens.count : nil,
             cachedTokens: part.countsPrompt ? part.cachedTokens : 0, maxTokens: part.request.maxTokens,
             answer: index == 0 ? answer : nil, clock: clock, begin: begin, end: end)
         }
       })
-    log(context, at: end)
+    log(context, at: end, aborted: aborted?.reason)
   }
 
   private func work(
@@ -316,9 +317,9 @@ final class AnswerRun {
 
   /// For the operator: counts and times, never text. In the line of the request if it is one answer, else in one of
   /// its own.
-  private func log(_ context: ConnectionContext, at end: Instant) {
+  private func log(_ context: ConnectionContext, at end: Instant, aborted: AbortReason?) {
     let usage = usage
-    let facts = [
+    var facts = [
       ("prompt_tokens", "\(usage.promptTokens)"), ("cached_tokens", "\(usage.cachedTokens)"),
       ("completion_tokens", "\(usage.completionTokens)"),
       ("first_token_ms", firstPiece.map { "\(milliseconds(from: begin, to: $0))" } ?? "none"),
@@ -326,12 +327,14 @@ final class AnswerRun {
       ("malformed_calls", "\(parts.reduce(0) { $0 + $1.stream.malformedCalls })"),
       ("finish", parts.prefix(8).map { $0.stream.finish?.rawValue ?? "none" }.joined(separator: ",")),
     ]
+    if let aborted { facts.append((LogField.aborted, aborted.rawValue)) }
     guard !context.isOneAnswer else {
-      context.facts = facts
+      for (name, value) in facts { context.tell(name, value) }
       return
     }
     let key = context.client.name.map { [("key", $0)] } ?? []
-    Log.info("answer", fields: [("request_id", context.requestID)] + key + facts)
+    let model = (LogField.model, core.model.id)
+    Log.info("answer", fields: [("request_id", context.requestID)] + key + [model] + facts)
   }
 
   private func milliseconds(from start: Instant, to end: Instant) -> Int {

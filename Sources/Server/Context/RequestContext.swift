@@ -17,6 +17,18 @@ struct RequestContext: Sendable {
   /// Whether the work for it gives way to all other work.
   var givesWay = false
 
+  init(server: ServerContext, lease: ModelLease) {
+    self.server = server
+    self.lease = lease
+  }
+
+  /// What a request over a connection works with. Its line in the log names the model.
+  init(server: ServerContext, lease: ModelLease, for context: ConnectionContext) {
+    self.init(server: server, lease: lease)
+    (client, memory, givesWay) = (context.client, context.memory, context.givesWay)
+    context.tell(LogField.model, model.id)
+  }
+
   var model: LoadedModel { lease.model }
   var settings: ServerSettings { server.settings }
   var limits: RequestLimits { server.limits }
@@ -105,4 +117,11 @@ extension MediaResolver {
   ) {
     self.init(core.server.media, model: core.model, attachments: attachments, isUnwanted: isUnwanted)
   }
+}
+
+/// Names in the access log that others than their writer read.
+enum LogField {
+  static let model = "model"
+  /// Why an answer that was begun was not finished.
+  static let aborted = "aborted"
 }

@@ -43,9 +43,7 @@ extension ServerContext {
     guard let found = (scores ? rerankers + embedders : embedders + rerankers).first else {
       return try anyRequest(body, for: context)
     }
-    return RequestContext(
-      server: self, lease: try models.lease(found.source.id), client: context.client, memory: context.memory,
-      givesWay: context.givesWay)
+    return RequestContext(server: self, lease: try models.lease(found.source.id), for: context)
   }
 }
 

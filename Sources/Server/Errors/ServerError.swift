@@ -84,7 +84,7 @@ extension APIError {
     case .noToken: self = .internalError("the model computed no usable number for any token")
     case .clientGone:
       // For the log and the counters: nobody reads it.
-      self.init(status: 499, code: "client_gone", message: "The client has gone.")
+      self.init(status: APIError.clientGoneStatus, code: "client_gone", message: "The client has gone.")
     case .clientTooSlow:
       self.init(
         status: 500, type: "server_error", code: "client_too_slow",
@@ -129,6 +129,9 @@ extension APIError {
   static let shuttingDown = APIError(
     status: 503, type: "server_error", code: "shutting_down",
     message: "The server is shutting down. Try another one, or again later.", retryAfter: 1)
+
+  /// The status of what nobody waits for any more.
+  static let clientGoneStatus = 499
 
   /// The code of whatever finds no room under `--memory`.
   static let outOfMemoryCode = "insufficient_memory"

@@ -61,7 +61,7 @@ struct AnswerSummary {
   /// The name of the client's key.
   var key: String?
   var ending: AnswerEnding
-  /// Why it was not finished.
+  /// Why its answer was not finished; told with the first choice only.
   var failure: AnswerFailure?
   /// Nil for choices that share the prompt of another.
   var promptTokens: Int?

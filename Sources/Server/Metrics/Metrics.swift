@@ -104,6 +104,11 @@ package final class Metrics: Sendable {
     }
   }
 
+  /// Counts a request whose answer was not finished, and not begun either.
+  func add(aborted reason: AbortReason, model: String) {
+    state.withLock { $0.models[ByteKey(model), default: Model()].failures[reason, default: 0] += 1 }
+  }
+
   /// Counts citations of passages in files.
   func add(citations made: Int, invented: Int) {
     guard made + invented > 0 else { return }

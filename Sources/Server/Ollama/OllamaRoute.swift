@@ -58,7 +58,7 @@ struct OllamaRoute {
     let name = try OllamaRequest.model(of: body)
     let source = try server.models.ollamaModel(name)
     let lease = try server.models.lease(source.id)
-    let core = RequestContext(server: server, lease: lease, client: context.client, memory: context.memory)
+    let core = RequestContext(server: server, lease: lease, for: context)
     guard core.model.embedder == nil else { throw .cannotGenerate(model: core.model.id) }
     let loadSeconds = Instant.now.seconds(since: begin)
     try server.checkUnknown(request.ignored)
