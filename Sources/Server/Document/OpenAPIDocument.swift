@@ -16,6 +16,8 @@ struct OpenAPIDocument {
     var request: String?
     /// The same for a body of multipart/form-data.
     var form: String?
+    /// Whether a request without a body is taken.
+    var bodyIsOptional = false
     var response: String
     var event: String?
     var error = "Error"
@@ -26,6 +28,10 @@ struct OpenAPIDocument {
     /// 101 for an upgrade, which has no body.
     var status = "200"
     var contentType = "application/json"
+    /// Further types of the answer, whose schema is the same.
+    var otherTypes: [String] = []
+    /// Statuses of errors that stand for more than this server's usual ones.
+    var failures: [String] = []
     /// Whether 202 is possible too, with the same body.
     var accepted = false
   }
@@ -37,7 +43,7 @@ struct OpenAPIDocument {
   private static let answers = [
     Operation(
       method: "POST", pattern: "/v1/chat/completions", id: "createChatCompletion",
-      summary: "Answers a conversation", request: "ChatRequest", response: "ChatCompletion",
+      summary: "Answers a conversation", request: "ChatRequest", form: "ChatForm", response: "ChatCompletion",
       event: "ChatCompletionChunk"),
     Operation(
       method: "GET", pattern: "/v1/chat/completions", id: "listChatCompletions",
@@ -95,12 +101,12 @@ struct OpenAPIDocument {
       method: "POST", pattern: "/api/chat", id: "ollamaChat",
       summary: "Ollama's chat: lines of JSON, or one object",
       request: "OllamaChatRequest", response: "OllamaChat", error: "OllamaError",
-      contentType: "application/x-ndjson"),
+      contentType: "application/x-ndjson", otherTypes: ["application/json"]),
     Operation(
       method: "POST", pattern: "/api/generate", id: "ollamaGenerate",
       summary: "Ollama's completion of one prompt",
       request: "OllamaGenerateRequest", response: "OllamaCompletion", error: "OllamaError",
-      contentType: "application/x-ndjson"),
+      contentType: "application/x-ndjson", otherTypes: ["application/json"]),
     Operation(
       method: "GET", pattern: "/api/version", id: "ollamaVersion", summary: "The version of Ollama's API",
       response: "OllamaVersion",
@@ -131,7 +137,7 @@ struct OpenAPIDocument {
       method: "POST", pattern: "/api/pull", id: "ollamaPull",
       summary: "Fetches a model from the hub; progress as lines", request: "OllamaModelRequest",
       response: "Any",
-      error: "OllamaError", contentType: "application/x-ndjson"),
+      error: "OllamaError", contentType: "application/x-ndjson", otherTypes: ["application/json"]),
     Operation(
       method: "DELETE", pattern: "/api/delete", id: "ollamaDelete",
       summary: "Removes a model from the cache",
@@ -159,20 +165,20 @@ struct OpenAPIDocument {
       method: "GET", pattern: "/openapi.json", id: "openapi", summary: "This document", response: "Any"),
     Operation(
       method: "GET", pattern: "/v1/models", id: "listModels", summary: "The served models",
-      response: "ModelList"),
+      response: "ModelList", error: "AnyModelError"),
     Operation(
       method: "GET", pattern: "/models", id: "listModelsShort", summary: "The same, at llama.cpp's path",
-      response: "ModelList"),
+      response: "ModelList", error: "AnyModelError"),
     Operation(
       method: "GET", pattern: "/models/sse", id: "modelEvents",
       summary: "What happens to the models, as llama.cpp's router tells it", response: "Any",
       contentType: "text/event-stream"),
     Operation(
       method: "GET", pattern: "/v1/models/:id", id: "retrieveModel", summary: "One model",
-      response: "AnyModel"),
+      response: "AnyModel", error: "AnyModelError"),
     Operation(
       method: "GET", pattern: "/v1/models/:owner/:name", id: "retrieveModelOfOwner",
-      summary: "One model whose id has a slash", response: "AnyModel"),
+      summary: "One model whose id has a slash", response: "AnyModel", error: "AnyModelError"),
     Operation(
       method: "POST", pattern: "/models/load", id: "loadModel", summary: "Begins to load a model",
       request: "ModelRequest", response: "ModelChange", accepted: true),
@@ -191,7 +197,8 @@ struct OpenAPIDocument {
       summary: "Counts the tokens of a conversation", request: "ChatRequest", response: "InputTokens"),
     Operation(
       method: "POST", pattern: "/tokenize", id: "tokenize", summary: "Text or a conversation to tokens",
-      request: "TokenizeRequest", response: "TokenizeResponse"),
+      request: "TokenizeRequest", response: "TokenizeResponse", error: "ErrorOfTwoWires",
+      query: ["model"], failures: OpenAPIScores.failures),
     Operation(
       method: "GET", pattern: "/tokenizer_info", id: "tokenizerInfo",
       summary: "Special tokens and chat template", response: "TokenizerInfo", query: ["model"]),
@@ -208,7 +215,7 @@ struct OpenAPIDocument {
       response: "Slots", query: ["model", "fail_on_no_slot"]),
     Operation(
       method: "POST", pattern: "/detokenize", id: "detokenize", summary: "Tokens to text",
-      request: "DetokenizeRequest", response: "DetokenizeResponse"),
+      request: "DetokenizeRequest", response: "DetokenizeResponse", query: ["model"]),
     Operation(
       method: "POST", pattern: "/apply-template", id: "applyTemplate",
       summary: "A conversation to the text of its prompt", request: "TemplateRequest",
@@ -269,13 +276,15 @@ struct OpenAPIDocument {
         return parameter(name, in: "query", name == "limit" ? page : queries[name] ?? ["type": "string"])
       }
     if !parameters.isEmpty { out["parameters"] = .array(parameters) }
+    var bodies = JSONObject()
     if let request = operation.request {
       var content = body(request).objectValue ?? JSONObject()
       if let example = OpenAPIExamples.bodies[request] { content["example"] = example }
-      out["requestBody"] = ["required": true, "content": ["application/json": .object(content)]]
+      bodies["application/json"] = .object(content)
     }
-    if let form = operation.form {
-      out["requestBody"] = ["required": true, "content": ["multipart/form-data": body(form)]]
+    if let form = operation.form { bodies["multipart/form-data"] = body(form) }
+    if bodies.count > 0 {
+      out["requestBody"] = ["required": .bool(!operation.bodyIsOptional), "content": .object(bodies)]
     }
     var answer = JSONObject([
       (
@@ -286,7 +295,8 @@ struct OpenAPIDocument {
       )
     ])
     if operation.status != "101" {
-      var content = JSONObject([(operation.contentType, body(operation.response))])
+      var content = JSONObject(
+        ([operation.contentType] + operation.otherTypes).map { ($0, body(operation.response)) })
       if let event = operation.event { content["text/event-stream"] = body(event) }
       answer["content"] = .object(content)
     }
@@ -295,6 +305,7 @@ struct OpenAPIDocument {
     ]
     var responses = [(operation.status, JSONValue.object(answer))]
     if operation.accepted { responses.append(("202", .object(answer))) }
+    responses += operation.failures.map { ($0, error) }
     out["responses"] = .object(JSONObject(responses + [("default", error)]))
     return .object(out)
   }

@@ -331,6 +331,10 @@ enum OpenAPIRequests {
 
   private static func chat(_ limits: RequestLimits) -> String {
     #"""
+    "ChatForm": {"type": "object", "required": ["request"], "properties": {
+      "request": {"type": "string", "contentMediaType": "application/json",
+        "contentSchema": {"$ref": "#/components/schemas/ChatRequest"}}},
+      "additionalProperties": {"type": "string", "format": "binary"}},
     "ChatRequest": {"type": "object", "required": ["model", "messages"], "allOf": [\#(logprobsFirst), \#(streamFirst)], "properties": {
       \#(openAI(limits, minimumTokens: 1)),
       "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),

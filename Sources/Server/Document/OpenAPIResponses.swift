@@ -62,6 +62,7 @@ enum OpenAPIResponses {
         "last_id": "string|null"},
       "ModelList": "OpenAIModelList|MessagesModelList",
       "AnyModel": "Model|MessagesModel",
+      "AnyModelError": "Error|MessagesError",
       "ModelChange": {"success": "boolean", "model": "string", "status": "ModelStatus"},
       "InputTokens": {"object": "'response.input_tokens'", "input_tokens": "integer"},
 

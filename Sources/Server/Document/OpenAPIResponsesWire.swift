@@ -43,7 +43,7 @@ enum OpenAPIResponsesWire {
     Operation(
       method: "POST", pattern: "/v1/conversations", id: "createConversation",
       summary: "Begins a conversation",
-      request: "ConversationRequest", response: "Conversation"),
+      request: "ConversationRequest", bodyIsOptional: true, response: "Conversation"),
     Operation(
       method: "GET", pattern: "/v1/conversations/:id", id: "retrieveConversation", summary: "A conversation",
       response: "Conversation"),

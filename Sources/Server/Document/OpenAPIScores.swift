@@ -8,6 +8,9 @@ enum OpenAPIScores {
 
   static let operations: [OpenAPIDocument.Operation] = rankings + tei
 
+  /// TEI's clients tell these apart: what a body says wrongly, what the model cannot do, and a queue that is full.
+  static let failures = ["422", "424", "429"]
+
   private static let rankings =
     [
       ("/v1/rerank", "rerank", "Puts documents in order for a query"),
@@ -19,7 +22,8 @@ enum OpenAPIScores {
       Operation(
         method: "POST", pattern: path, id: id, summary: summary,
         request: path == "/rerank" ? "AnyRerankRequest" : "RerankRequest",
-        response: path == "/rerank" ? "AnyRanking" : "Ranking")
+        response: path == "/rerank" ? "AnyRanking" : "Ranking",
+        error: path == "/rerank" ? "ErrorOfTwoWires" : "Error", failures: path == "/rerank" ? failures : [])
     } + [
       Operation(
         method: "POST", pattern: "/v1/score", id: "score", summary: "Scores of pairs of texts",
@@ -34,7 +38,7 @@ enum OpenAPIScores {
   ) -> Operation {
     Operation(
       method: "POST", pattern: path, id: id, summary: summary, request: request, response: response,
-      error: "TEIError")
+      error: "TEIError", failures: failures)
   }
 
   private static let tei = [
@@ -48,7 +52,7 @@ enum OpenAPIScores {
     operation("/decode", "teiDecode", "Texts of tokens (TEI)", "TEIDecodeRequest", "Strings"),
     Operation(
       method: "GET", pattern: "/info", id: "teiInfo", summary: "What the model is (TEI)", response: "Any",
-      error: "TEIError"),
+      error: "TEIError", failures: failures),
   ]
 
   /// Bodies, members of an object of schemas.
@@ -141,6 +145,7 @@ enum OpenAPIScores {
     "Prediction": [{"score": "number", "label": "string"}],
     "PredictionList": ["Prediction"],
     "Predictions": "Prediction|PredictionList",
-    "TEIError": {"error": "string", "error_type": "string"}
+    "TEIError": {"error": "string", "error_type": "string"},
+    "ErrorOfTwoWires": "Error|TEIError"
     """#
 }

@@ -41,13 +41,13 @@ enum OpenAPIVectorStores {
       summary: "Deletes a file, also from every vector store", response: "AnyDeletedFile"),
     Operation(
       method: "GET", pattern: "/v1/files/:id/content", id: "downloadFile", summary: "The bytes of a file",
-      response: "Text", contentType: "application/octet-stream"),
+      response: "Text", contentType: "application/octet-stream", otherTypes: ["*/*"]),
   ]
 
   private static let stores = [
     Operation(
       method: "POST", pattern: "/v1/vector_stores", id: "createVectorStore", summary: "Makes a vector store",
-      request: "VectorStoreRequest", response: "VectorStore"),
+      request: "VectorStoreRequest", bodyIsOptional: true, response: "VectorStore"),
     Operation(
       method: "GET", pattern: "/v1/vector_stores", id: "listVectorStores",
       summary: "The client's vector stores",
@@ -57,7 +57,8 @@ enum OpenAPIVectorStores {
       response: "VectorStore"),
     Operation(
       method: "POST", pattern: "/v1/vector_stores/:id", id: "updateVectorStore",
-      summary: "Changes name, metadata and expiry", request: "VectorStoreRequest", response: "VectorStore"),
+      summary: "Changes name, metadata and expiry", request: "VectorStoreRequest", bodyIsOptional: true,
+      response: "VectorStore"),
     Operation(
       method: "DELETE", pattern: "/v1/vector_stores/:id", id: "deleteVectorStore",
       summary: "Deletes a vector store; its files stay", response: "Deleted"),

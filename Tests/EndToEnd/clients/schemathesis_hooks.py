@@ -1,5 +1,6 @@
 """What a document in JSON Schema cannot say of requests; schemathesis calls these for each one that it makes."""
 
+import json
 import re
 
 import schemathesis
@@ -182,6 +183,9 @@ def map_body(context, body):
         return body
     if path == "/v1/files":
         return {name: body[name] for name in ("file", "purpose") if name in body}
+    if path == "/v1/chat/completions" and "messages" not in body and "request" in body:
+        # Of a form, whose other parts are named by messages.
+        return {"request": json.dumps({"model": "demo", "messages": [{"role": "user", "content": "x"}], "max_tokens": 8})}
     if "model" in body or model_of(path) != "demo":
         body["model"] = model_of(path)
     shorten(path, body)
