@@ -4,9 +4,12 @@ import HTTP
 import Inference
 import JSON
 import OpenAI
-import Server
+import Pipeline
+import Platform
 import Testing
 import Tokenizers
+
+@testable import Server
 
 struct TokenRoutesTests {
   private func post(_ path: String, _ body: String, service: FakeService = FakeService("x")) throws -> Answer
@@ -124,5 +127,66 @@ struct TokenRoutesTests {
     let choices = try #require(model["tools"]?["choices"]?.arrayValue)
     #expect(choices.contains("auto"))
     #expect(choices.contains("required") == (try app.chat(forced).status == 200))
+  }
+}
+
+/// Two models that generate, whose markers have each other's ids.
+@Suite struct TokenizersOfSeveralModelsTests {
+  private func fleet(_ folder: ModelsFolder, aliases: [ModelCatalog.Alias] = []) throws -> ModelFleet {
+    let catalog = try ModelCatalog(
+      named: ["a", "b"].map { ModelSource(id: $0, path: folder.path + "/" + $0) }, aliases: aliases)
+    return try ModelFleet(catalog) { source, _ in
+      let names = source.id == "a" ? Marker.names : Marker.names.reversed()
+      return ResidentModel(
+        LoadedModel(
+          id: source.id, created: 5, service: FakeService("x"),
+          tokenizer: makeTinyTokenizer(names.map { ($0, false) }), template: tinyTemplate, endTokens: []))
+    }
+  }
+
+  private func write(_ text: String, to path: String) {
+    let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+    StandardStream.write(text, to: file)
+    close(file)
+  }
+
+  @Test func `where tokenizers differ the model is named, in the body or the address`() throws {
+    let folder = try ModelsFolder(["a", "b"])
+    write("{1}", to: folder.path + "/a/tokenizer.json")
+    write("{2}", to: folder.path + "/b/tokenizer.json")
+    let fleet = try fleet(folder)
+    defer { fleet.stop() }
+    let app = App(fleet)
+    func text(_ body: String, _ address: String = "/detokenize") throws -> JSONValue? {
+      try app.send("POST", address, body: body).json["content"]
+    }
+    #expect(try text(#"{"model":"a","tokens":[256]}"#) == "<|im_start|>")
+    #expect(try text(#"{"model":"b","tokens":[256]}"#) == "</tool_call>")
+    #expect(try text(#"{"tokens":[256]}"#, "/detokenize?model=b") == "</tool_call>")
+    #expect(try text(#"{"model":"a","tokens":[256]}"#, "/detokenize?model=b") == "<|im_start|>")
+    let ids = try app.send("POST", "/tokenize", body: #"{"model":"b","prompt":"</tool_call>"}"#).json[
+      "tokens"]
+    #expect(ids == [256])
+    #expect(try app.send("GET", "/tokenizer_info?model=b").json["model"] == "b")
+    for (method, path) in [("POST", "/tokenize"), ("POST", "/detokenize"), ("GET", "/tokenizer_info")] {
+      let answer = try app.send(method, path, body: #"{"prompt":"x","tokens":[1]}"#)
+      #expect(answer.refusal == "400 missing_required_parameter model", "\(path)")
+      #expect(answer.json["error"]?["message"]?.stringValue?.contains("'a', 'b'") == true)
+    }
+  }
+
+  @Test func `with the same tokenizer, or a name for all who cannot, nobody has to`() throws {
+    let folder = try ModelsFolder(["a", "b"])
+    for name in ["a", "b"] { write("{1}", to: folder.path + "/\(name)/tokenizer.json") }
+    let same = try fleet(folder)
+    defer { same.stop() }
+    #expect(try App(same).send("GET", "/tokenizer_info").json["model"] == "a")
+    write("{2}", to: folder.path + "/b/tokenizer.json")
+    let aliased = try fleet(folder, aliases: [.init(name: "*", model: "b")])
+    defer { aliased.stop() }
+    #expect(try App(aliased).send("GET", "/tokenizer_info").json["model"] == "b")
+    #expect(
+      try App(aliased).send("POST", "/detokenize", body: #"{"tokens":[256]}"#).json["content"]
+        == "</tool_call>")
   }
 }

@@ -46,8 +46,27 @@ struct ServerContext: Sendable {
   func anyRequest(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
     let name = body["model"]?.stringValue ?? ""
     let lease = name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name)
-    return RequestContext(
-      server: self, lease: lease, client: context.client, memory: context.memory, givesWay: context.givesWay)
+    return RequestContext(server: self, lease: lease, for: context)
+  }
+
+  /// As `anyRequest`, for what is asked about tokens: their ids mean nothing to a model with another tokenizer, so where
+  /// several could be meant none is guessed.
+  ///
+  /// - Parameter http: its address may name the model, where the body does not.
+  func tokenRequest(
+    _ http: Request, _ body: JSONValue, for context: ConnectionContext
+  ) throws(APIError) -> RequestContext {
+    let named = body["model"]?.stringValue.flatMap { $0.utf8.isEmpty ? nil : $0 } ?? http.query("model")
+    if named == nil, models.catalog.resolve("") == nil, let others = models.catalog.tokenizersDiffer {
+      throw APIError(
+        status: 400, code: "missing_required_parameter", param: "model",
+        message:
+          "The tokenizers of the models of this server differ, and the request does not say which is meant: "
+          + others.prefix(20).map { "'\(APIError.shortened($0))'" }.joined(separator: ", ")
+          + ". Name one as 'model' in the body, or as ?model= in the address; --alias '*'=MODEL names it for all who "
+          + "cannot.")
+    }
+    return try anyRequest(["model": named.map(JSONValue.string) ?? .null], for: context)
   }
 
   /// What a client has stored.

@@ -38,7 +38,7 @@ enum OpenAPIResponses {
       "OllamaCompletion": {"model": "string", "created_at": "string", "response": "string", "thinking?": "string",
         "done": "boolean", "done_reason?": "string", "logprobs?": ["any"], \#(ollamaCounts)},
       "Version": {"version": "string"},
-      "TokenizerInfo": {"tokenizer_class": "string", "vocab_size": "integer", "model_max_length": "integer",
+      "TokenizerInfo": {"model": "string", "tokenizer_class": "string", "vocab_size": "integer", "model_max_length": "integer",
         "chat_template": "string|null", "bos_token": "string|null", "eos_token": "string|null",
         "pad_token": "string|null", "unk_token": "string|null"},
       "Properties": {"default_generation_settings": {"n_ctx": "integer", "params": "object"},

@@ -3,6 +3,7 @@
 package import Hub
 import JSON
 import OpenAI
+import Pipeline
 import Platform
 
 /// A model that can be loaded.
@@ -152,5 +153,22 @@ package struct ModelCatalog: Sendable {
     else { return nil }
     let path = folder + "/" + name
     return File.exists(path + "/config.json") ? ModelSource(id: name, path: path) : nil
+  }
+}
+
+extension ModelCatalog {
+  private static let tokenizerBytes = 256 << 20
+
+  /// The models that generate, if not all of them have the same tokenizer: the same file, byte for byte.
+  var tokenizersDiffer: [String]? {
+    let able = sources.filter { !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path) }
+    let files = able.map { $0.path + "/tokenizer.json" }
+    guard let first = files.first else { return nil }
+    let bytes = try? File.read(first, limit: Self.tokenizerBytes)
+    let size = bytes?.count
+    let areSame = files.dropFirst().allSatisfy { file in
+      (try? File.facts(file).bytes) == size && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
+    }
+    return areSame ? nil : able.map(\.id)
   }
 }

@@ -136,9 +136,10 @@ package final class ModelFleet: Sendable {
     if case .failure(let failure) = obtain(try find(name)) { throw PreloadError(failure: failure) }
   }
 
-  /// The first model of the list: what requests mean that may leave the name out and do.
+  /// What requests mean that may leave the name out and do: the model that has every other name, else the first of the
+  /// list.
   func leaseFirst() throws(APIError) -> ModelLease {
-    guard let first = catalog.sources.first else { throw notFound("") }
+    guard let first = catalog.resolve("") ?? catalog.sources.first else { throw notFound("") }
     return try lease(first)
   }
 

@@ -34,8 +34,9 @@ struct PeerRoutes {
 
   /// Special tokens and the template, as tools that count tokens elsewhere want them.
   private func tokenizer(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let model = try model(http, context).model
+    let model = try server.tokenRequest(http, [:], for: context).model
     var info = JSONObject([
+      ("model", .string(model.id)),
       ("tokenizer_class", "PreTrainedTokenizerFast"), ("vocab_size", .int(model.tokenizer.vocabularySize)),
       ("model_max_length", .int(model.contextTokens)),
       ("chat_template", model.template.map { .string($0.source) } ?? .null),

@@ -38,11 +38,12 @@ struct TokenizeRoutes {
 
   private func tokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.anyRequest(body, for: context)
     if body["inputs"] != nil {
+      let core = try server.anyRequest(body, for: context)
       let tei = TEIRoutes(server: server)
       return tei.answer(context) { () throws(APIError) in try tei.tokenize(body, core, context) }
     }
+    let core = try server.tokenRequest(http, body, for: context)
     let request = try TokenizeRequest(
       RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
       vocabularySize: core.model.vocabularySize)
@@ -73,7 +74,7 @@ struct TokenizeRoutes {
   /// The text by the names that both kinds of clients look for.
   private func detokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.anyRequest(body, for: context)
+    let core = try server.tokenRequest(http, body, for: context)
     let request = try DetokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     // Ids of long tokens are many times smaller than their text, which is written twice.
