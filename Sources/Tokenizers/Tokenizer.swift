@@ -45,6 +45,9 @@ package final class Tokenizer: Sendable {
     vocabularySize = added.reduce(model.vocabulary.idLimit) { max($0, Int($1.id) + 1) }
   }
 
+  /// What stands for text that no token spells; nil where there is no such token.
+  package var unknownToken: Int32? { model.unknown }
+
   // MARK: Encoding
 
   /// The token ids of a text.

@@ -35,6 +35,21 @@ extension VectorIndex {
     }
   }
 
+  /// Writes the words of all documents anew where a file has them by older rules, which takes no model: they are in its texts.
+  ///
+  /// - Parameter name: of a document that has none.
+  /// - Returns: whether that was necessary.
+  package func renewWords(_ name: (String) -> [UInt8]) throws(IndexError) -> Bool {
+    guard damage == nil, view.parts.contains(where: { !$0.segment.footer.hasWholeWords }) else {
+      return false
+    }
+    try writing.withLock { writer throws(IndexError) in
+      try settle(&writer, mayCompact: false)
+      try compact(&writer, all: true, name: name)
+    }
+    return true
+  }
+
   /// Makes sure that the manifest on disk is the one in memory, and the log one that can be trusted.
   func settle(_ writer: inout IndexWriter, mayCompact: Bool = true) throws(IndexError) {
     if writer.isUncertain {
@@ -50,7 +65,9 @@ extension VectorIndex {
     }
   }
 
-  private func compact(_ writer: inout IndexWriter, all: Bool) throws(IndexError) {
+  private func compact(
+    _ writer: inout IndexWriter, all: Bool, name: (String) -> [UInt8] = { _ in [] }
+  ) throws(IndexError) {
     let view = self.view
     let moved = view.parts.filter { all || $0.file == nil }
     let kept = view.parts.filter { !all && $0.file != nil }
@@ -66,7 +83,10 @@ extension VectorIndex {
     var next = IndexView(dimensions: view.dimensions)
     for (part, entry) in zip(kept, manifest.segments) { next.append(part.segment, entry) }
     // `moved` keeps the vectors of these in place.
-    let documents = try IndexView.sources(moved)
+    var documents = try IndexView.sources(moved)
+    for index in documents.indices where documents[index].name.isEmpty {
+      documents[index].name = name(documents[index].key)
+    }
     if !documents.isEmpty {
       let entry = Manifest.Entry(name: newName(".segment"))
       try writeSegment(documents, dimensions: view.dimensions, name: entry.name)

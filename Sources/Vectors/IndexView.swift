@@ -23,6 +23,10 @@ struct IndexPart: Sendable {
 package struct IndexedDocument: Sendable, Equatable {
   package let key: String
   package let info: [UInt8]
+  /// Words that all its passages have beside their own, UTF-8.
+  package let name: [UInt8]
+  /// Whether its name has a vector.
+  package let hasNameRow: Bool
   /// Counts documents in the order in which they were put in.
   package let serial: UInt64
   package let passages: Int
@@ -49,7 +53,7 @@ package struct StoredPassage: Sendable, Equatable {
   package let heading: [UInt8]
   /// Where the text stands in the document's text, bytes.
   package let range: Range<Int>
-  /// Its rows in the part.
+  /// Its rows in the part, without that of its document's name.
   package let rows: Range<Int>
 }
 
@@ -79,6 +83,7 @@ package struct IndexView: Sendable {
   struct Known: Sendable {
     var noise: Float?
     var size: (passages: Int, words: Int)?
+    var languages: [StemLanguage]?
   }
 
   /// A view of nothing.
@@ -123,7 +128,8 @@ package struct IndexView: Sendable {
     let part = parts[place.part]
     let document = part.segment.documents[place.number]
     return IndexedDocument(
-      key: document.key, info: part.info(place.number), serial: document.serial,
+      key: document.key, info: part.info(place.number), name: document.name,
+      hasNameRow: document.hasNameRow, serial: document.serial,
       passages: document.passages.count, rows: document.rows.count)
   }
 
@@ -146,13 +152,33 @@ package struct IndexView: Sendable {
   /// What a search found.
   package func passage(_ hit: Hit) throws(IndexError) -> StoredPassage {
     let segment = parts[hit.part].segment
-    let (record, rows) = try segment.record(hit.passage)
+    let record = try segment.record(hit.passage).record
+    let rows = try segment.ownRows(hit.passage).rows
     let (text, heading) = try segment.text(record)
     let number = Int(record.document)
     return StoredPassage(
       document: document(Place(part: hit.part, number: number)),
       number: hit.passage - segment.documents[number].passages.lowerBound, text: text, heading: heading,
       range: Int(record.start)..<max(Int(record.start), Int(record.end)), rows: rows)
+  }
+
+  /// The cosine of a passage's nearest row, and that of its document's name, which may have none.
+  package func cosines(_ hit: Hit, with query: [Float]) throws(IndexError) -> (
+    text: Float, name: Float?, row: Int?
+  ) {
+    let segment = parts[hit.part].segment
+    let (rows, name) = try segment.ownRows(hit.passage)
+    var best: (score: Float, row: Int?) = (-1, nil)
+    func cosine(_ row: Int) throws(IndexError) -> Float {
+      try segment.vector(row).baseAddress.map { ExactScore.dot(query, $0) } ?? -1
+    }
+    for row in rows {
+      let score = try cosine(row)
+      if best.row == nil || score > best.score { best = (score, row) }
+    }
+    var nameScore: Float?
+    if let name { nameScore = try cosine(name) }
+    return (best.score, nameScore, best.row)
   }
 
   /// A vector of a part.
@@ -373,6 +399,8 @@ package struct ExportedPassage: Sendable {
   package let vectors: [[Float]]
   /// What the vectors were made of, one for each.
   package let keys: [RowKey]
+  /// Of its document's name, where that has one; the first passage tells it.
+  package let name: (key: RowKey, vector: [Float])?
 }
 
 extension IndexView {
@@ -381,11 +409,20 @@ extension IndexView {
     guard let place = places[key] else { return [] }
     var found: [ExportedPassage] = []
     let keys = try parts[place.part].segment.rowKeys()
+    let part = parts[place.part]
+    let document = part.segment.documents[place.number]
+    let nameRow =
+      document.passages.isEmpty ? nil : try part.segment.ownRows(document.passages.lowerBound).name
     for passage in try passages(of: key) {
       var vectors: [[Float]] = []
       for row in passage.rows { vectors.append(try vector(part: place.part, row: row)) }
       guard passage.rows.allSatisfy(keys.indices.contains) else { throw .missingRow }
-      found.append(ExportedPassage(passage: passage, vectors: vectors, keys: passage.rows.map { keys[$0] }))
+      var name: (key: RowKey, vector: [Float])?
+      if passage.number == 0, let nameRow, keys.indices.contains(nameRow) {
+        name = (keys[nameRow], try vector(part: place.part, row: nameRow))
+      }
+      found.append(
+        ExportedPassage(passage: passage, vectors: vectors, keys: passage.rows.map { keys[$0] }, name: name))
     }
     return found
   }

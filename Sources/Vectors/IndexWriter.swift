@@ -66,6 +66,8 @@ struct IndexWriter {
         writer.u64(key.low)
       }
     }
+    writer.block(document.name)
+    writer.u32(document.hasNameRow ? 1 : 0)
     return writer.bytes
   }
 
@@ -170,7 +172,13 @@ struct IndexRecovery {
       }
       passages.append(Passage(text: text, heading: heading, range: start..<end, rows: rows))
     }
-    return NewDocument(key: String(decoding: key, as: UTF8.self), info: info, passages: passages)
+    var document = NewDocument(key: String(decoding: key, as: UTF8.self), info: info, passages: passages)
+    // Logs of an older version end here.
+    guard reader.left > 0 else { return document }
+    guard let name = reader.block(), let flags = reader.u32() else { return nil }
+    document.name = name
+    document.hasNameRow = flags & 1 != 0
+    return document
   }
 }
 
@@ -190,7 +198,8 @@ extension Segment {
         let rows = document.passages.reduce(0) { $0 + $1.rows.count }
         defer { rest = rest.dropFirst(rows * dimensions) }
         return SourceDocument(
-          key: document.key, info: document.info, serial: serial, passages: document.passages,
+          key: document.key, info: document.info, serial: serial, name: document.name,
+          passages: document.passages, hasNameRow: document.hasNameRow,
           vectors: UnsafeBufferPointer(rebasing: rest.prefix(rows * dimensions)))
       }
       do throws(IndexError) {

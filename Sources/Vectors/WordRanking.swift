@@ -4,24 +4,81 @@ package import Platform
 
 /// A query as words.
 package struct WordQuery: Sendable, Equatable {
-  /// Terms without stop words, each once, in the order of the query.
-  package let terms: [[UInt8]]
+  /// A word that is looked for.
+  struct Entry: Sendable, Equatable {
+    var term: [UInt8]
+    /// As the query has it.
+    var spelling: [UInt8]
+    /// The entry that it is a piece of.
+    var whole: Int?
+  }
 
-  /// A query of stop words alone keeps them: nothing else is left to find.
+  /// Words without stop words, each once, in the order of the query, a whole before its pieces.
+  let entries: [Entry]
+  /// Terms of what stands in quotation marks, two or more.
+  let phrases: [[[UInt8]]]
+
+  package var terms: [[UInt8]] { entries.map(\.term) }
+  package var hasPhrases: Bool { !phrases.isEmpty }
+
   package init(_ text: [UInt8]) {
-    let words = text.withUnsafeBytes { WordSplitter.words($0) }
-    var seen: Set<[UInt8]> = []
-    terms = words.filter { !$0.isStopWord && seen.insert($0.term).inserted }.map(\.term)
+    var entries: [Entry] = []
+    var numbers: [[UInt8]: Int] = [:]
+    var whole: (entry: Int, end: Int)?
+    for word in WordSplitter.words(in: text) where !word.isStopWord {
+      let isPart = word.isPart && word.range.upperBound <= whole?.end ?? 0
+      if let known = numbers[word.term] {
+        if !isPart { entries[known].whole = nil }
+      } else {
+        numbers[word.term] = entries.count
+        entries.append(
+          Entry(term: word.term, spelling: Array(text[word.range]), whole: isPart ? whole?.entry : nil))
+      }
+      if !isPart, let entry = numbers[word.term] { whole = (entry, word.range.upperBound) }
+    }
+    self.entries = entries
+    phrases = Self.quoted(text).map { part in Self.sequence(part) }.filter { $0.count > 1 }
+  }
+
+  /// The terms of a text in their order, of names the whole alone.
+  static func sequence(_ text: [UInt8]) -> [[UInt8]] {
+    WordSplitter.words(in: text).filter { !$0.isPart }.map(\.term)
+  }
+
+  /// What stands between quotation marks.
+  private static func quoted(_ text: [UInt8]) -> [[UInt8]] {
+    let marks: Set<Unicode.Scalar> = ["\"", "\u{201C}", "\u{201D}", "\u{201E}", "\u{AB}", "\u{BB}"]
+    let parts = String(decoding: text, as: UTF8.self).unicodeScalars
+      .split(omittingEmptySubsequences: false) { marks.contains($0) }
+    // What comes before the first mark, and between one that ends and one that begins, is in none.
+    return parts.indices.filter { $0 % 2 == 1 && $0 + 1 < parts.count }.map { Array(String(parts[$0]).utf8) }
   }
 }
 
-/// What a term is worth in a view.
+/// What a word of a query is worth in a view.
 package struct TermWeight: Sendable, Equatable {
   package let term: [UInt8]
-  /// Passages that have it.
+  /// Terms of its stem, one for each language of the view in which it has one.
+  package let stems: [[UInt8]]
+  /// Passages that have the word itself.
   package let passages: Int
-  /// ln(1 + (N - n + ½) / (n + ½)).
+  /// ln(1 + (N - n + ½) / (n + ½)) of the word itself; twice that where it has no stem.
   package let weight: Double
+  /// The same of its stem.
+  package let stemWeight: Double
+  /// Whether it is a piece of one that is there too.
+  package let isPart: Bool
+}
+
+/// Passages that have words of a query.
+package struct WordMatches: Sendable {
+  /// Best first.
+  package var hits: [Hit] = []
+  /// Scores of passages that were asked for, 0 for those without any of the words.
+  package var also: [Double] = []
+  package var weights: [TermWeight] = []
+  /// The score of a passage of usual length that has each word once, and of long questions three rare words.
+  package var full = 0.0
 }
 
 /// How BM25 counts; Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
@@ -38,67 +95,190 @@ package enum BM25 {
 }
 
 extension IndexView {
-  /// Passages by their words, best first, with the weights of the terms; passages without any of them are not found.
+  /// What a piece of a word counts where the word itself is found.
+  private static let pieceShare = 0.25
+  /// No question asks for more than so many words that one passage alone has: of a long one nobody says everything.
+  private static let fullWords = 3.0
+  /// Passages that are read for a phrase.
+  private static let mostRead = 2_000
+
+  /// Passages by their words, best first, with the weights of the words; passages without any of them are not found.
+  ///
+  /// A word counts as it is written and by its stem, half each.
   ///
   /// - Parameters:
+  ///   - also: passages whose scores are wanted too.
   ///   - choice: which documents are searched; nil for all. The weights are those of the whole view.
   ///   - memory: of which it claims what it takes, until it returns; nil where nobody counts it.
   package func byWords(
-    _ query: WordQuery, limit: Int, among choice: DocumentChoice? = nil, memory: MemoryLoan? = nil
-  ) throws(IndexError) -> (hits: [Hit], weights: [TermWeight]) {
+    _ query: WordQuery, limit: Int, also: [Hit] = [], among choice: DocumentChoice? = nil,
+    memory: MemoryLoan? = nil
+  ) throws(IndexError) -> WordMatches {
     let size = try wordCount()
-    guard !query.terms.isEmpty, size.passages > 0 else { return ([], []) }
-    let average = Double(size.words) / Double(size.passages)
+    var matches = WordMatches(also: also.map { _ in 0 })
+    guard !query.entries.isEmpty, size.passages > 0 else { return matches }
     let searched = parts.map { part in
       part.segment.documents.indices.map { !part.removed.contains($0) }
     }
-    let accepted = choice?.accepted ?? searched
     // A number for each passage of the parts that have any of the terms.
-    var scores = [[Double]](repeating: [], count: parts.count)
     let forScores = memory?.another()
     defer { withExtendedLifetime(forScores) {} }
+    var board = ScoreBoard(
+      scores: [[Double]](repeating: [], count: parts.count), searched: searched,
+      accepted: choice?.accepted ?? searched, passages: Double(size.passages),
+      average: Double(size.words) / Double(size.passages), memory: memory, forScores: forScores)
     // All terms of a part before the next part: they share the first steps of their search.
+    let terms = try languages().reduce(into: query.entries.map { [$0.term] }) { terms, language in
+      for (index, entry) in query.entries.enumerated() {
+        if let stem = language.term(entry.spelling[...]) { terms[index].append(stem) }
+      }
+    }
     let forLists = memory?.another()
     defer { withExtendedLifetime(forLists) {} }
-    try claim(query.terms.count * parts.count, MemoryLayout<SegmentTerms.List?>.stride, of: forLists)
-    var lists: [[SegmentTerms.List?]] = []
+    let count = terms.reduce(0) { $0 + $1.count }
+    try claim(count * parts.count, MemoryLayout<SegmentTerms.List?>.stride, of: forLists)
+    var lists: [[[SegmentTerms.List?]]] = []
     for part in parts {
       let table = try part.segment.termTable()
-      var found: [SegmentTerms.List?] = []
-      for term in query.terms { found.append(try table.list(of: term)) }
+      var found: [[SegmentTerms.List?]] = []
+      for terms in terms {
+        var own: [SegmentTerms.List?] = []
+        for term in terms { own.append(try table.list(of: term)) }
+        found.append(own)
+      }
       lists.append(found)
     }
-    var weights: [TermWeight] = []
-    for (index, term) in query.terms.enumerated() {
-      var found: [(part: Int, postings: [LivePosting])] = []
-      var total = 0
-      let forPostings = memory?.another()
-      defer { withExtendedLifetime(forPostings) {} }
-      for number in parts.indices {
-        guard let list = lists[number][index] else { continue }
+    let wholes = Set(query.entries.compactMap(\.whole))
+    var asked = 0.0
+    for (index, entry) in query.entries.enumerated() {
+      let hasStem = terms[index].count > 1
+      var share = hasStem ? 1.0 : 2.0
+      if let whole = entry.whole, matches.weights[whole].passages > 0 { share *= Self.pieceShare }
+      // A whole that is nowhere: its pieces are looked for instead.
+      let drops = wholes.contains(index)
+      let own = try add(lists.map { [$0[index][0]] }, share, dropsUnknown: drops, to: &board)
+      var stem = (weight: 0.0, passages: 0)
+      if hasStem {
+        stem = try add(lists.map { Array($0[index].dropFirst()) }, share, dropsUnknown: drops, to: &board)
+      }
+      asked += own.weight + stem.weight
+      matches.weights.append(
+        TermWeight(
+          term: entry.term, stems: Array(terms[index].dropFirst()), passages: own.passages,
+          weight: own.weight, stemWeight: stem.weight, isPart: entry.whole != nil))
+    }
+    for phrase in query.phrases { asked += try addPhrase(phrase, to: &board) }
+    let rare = log(1 + (board.passages - 0.5) / 1.5)
+    matches.full = min(asked, 2 * Self.fullWords * rare) / (1 + BM25.k1)
+    matches.also = also.map { hit in
+      let scores = board.scores[hit.part]
+      return hit.passage < scores.count ? scores[hit.passage] : 0
+    }
+    matches.hits = try best(board.scores, limit)
+    return matches
+  }
+
+  /// What terms add to passages.
+  private struct ScoreBoard {
+    var scores: [[Double]]
+    let searched: [[Bool]]
+    let accepted: [[Bool]]
+    let passages: Double
+    let average: Double
+    let memory: MemoryLoan?
+    let forScores: MemoryLoan?
+
+    func weight(_ found: Int) -> Double {
+      log(1 + (passages - Double(found) + 0.5) / (Double(found) + 0.5))
+    }
+  }
+
+  /// The languages of which any part has stems.
+  private func languages() throws(IndexError) -> [StemLanguage] {
+    if let languages = known.withLock({ $0.languages }) { return languages }
+    var languages: [StemLanguage] = []
+    for language in StemLanguage.allCases where try has(language.mark, inPassages: 1) {
+      languages.append(language)
+    }
+    let found = languages
+    known.withLock { $0.languages = found }
+    return found
+  }
+
+  /// Adds what the passages of some lists get; no passage is in two of a part's.
+  ///
+  /// - Parameters:
+  ///   - lists: of each part.
+  ///   - share: of the weight.
+  ///   - dropsUnknown: whether a word that no passage has is worth nothing.
+  private func add(
+    _ lists: [[SegmentTerms.List?]], _ share: Double, dropsUnknown: Bool, to board: inout ScoreBoard
+  ) throws(IndexError) -> (weight: Double, passages: Int) {
+    var found: [(part: Int, postings: [LivePosting])] = []
+    var total = 0
+    let forPostings = board.memory?.another()
+    defer { withExtendedLifetime(forPostings) {} }
+    for (number, lists) in lists.enumerated() {
+      for case let list? in lists {
         try claim(list.mostPostings, MemoryLayout<LivePosting>.stride, of: forPostings)
-        let live = try livePostings(list, number, searched[number])
+        let live = try livePostings(list, number, board.searched[number])
         total += live.count
         if !live.isEmpty { found.append((number, live)) }
       }
-      let (all, with) = (Double(size.passages), Double(total))
-      let weight = log(1 + (all - with + 0.5) / (with + 0.5))
-      weights.append(TermWeight(term: term, passages: total, weight: weight))
-      for (part, postings) in found {
-        let segment = parts[part].segment
-        let lengths = try segment.values(.lengths, as: UInt32.self)
-        if scores[part].isEmpty {
-          try claim(segment.footer.passages, MemoryLayout<Double>.stride, of: forScores)
-          scores[part] = [Double](repeating: 0, count: segment.footer.passages)
-        }
-        for posting in postings where accepted[part][posting.document] {
-          scores[part][posting.passage] += BM25.score(
-            weight: weight, frequency: posting.frequency, length: Int(lengths[posting.passage]),
-            average: average)
-        }
+    }
+    if dropsUnknown, total == 0 { return (0, 0) }
+    let weight = share * board.weight(total)
+    for (part, postings) in found {
+      let lengths = try parts[part].segment.values(.lengths, as: UInt32.self)
+      try prepare(part, &board)
+      for posting in postings where board.accepted[part][posting.document] {
+        board.scores[part][posting.passage] += BM25.score(
+          weight: weight, frequency: posting.frequency, length: Int(lengths[posting.passage]),
+          average: board.average)
       }
     }
-    return (try best(scores, limit), weights)
+    return (weight, total)
+  }
+
+  private func prepare(_ part: Int, _ board: inout ScoreBoard) throws(IndexError) {
+    guard board.scores[part].isEmpty else { return }
+    let passages = parts[part].segment.footer.passages
+    try claim(passages, MemoryLayout<Double>.stride, of: board.forScores)
+    board.scores[part] = [Double](repeating: 0, count: passages)
+  }
+
+  /// Adds what passages get that have words one after another: as much as for one word that so many have.
+  ///
+  /// - Returns: the weight; 0 where none is known to have them.
+  private func addPhrase(_ phrase: [[UInt8]], to board: inout ScoreBoard) throws(IndexError) -> Double {
+    var found: [(part: Int, passage: Int)] = []
+    var left = Self.mostRead
+    for (number, part) in parts.enumerated() {
+      let table = try part.segment.termTable()
+      var candidates: Set<Int>?
+      for term in phrase where !StopWords.contains(term) {
+        guard let list = try table.list(of: term) else {
+          candidates = []
+          break
+        }
+        let live = try livePostings(list, number, board.accepted[number]).map(\.passage)
+        candidates = candidates.map { $0.intersection(live) } ?? Set(live)
+      }
+      for passage in (candidates ?? []).sorted().prefix(left) {
+        left -= 1
+        let text = try part.segment.text(try part.segment.record(passage).record).text
+        let terms = WordQuery.sequence(text)
+        let places = terms.indices.dropLast(min(terms.count, phrase.count - 1))
+        if places.contains(where: { terms[$0...].starts(with: phrase) }) { found.append((number, passage)) }
+      }
+    }
+    guard !found.isEmpty else { return 0 }
+    let weight = 2 * board.weight(found.count)
+    for place in found {
+      try prepare(place.part, &board)
+      board.scores[place.part][place.passage] += weight / (1 + BM25.k1)
+    }
+    return weight
   }
 
   private typealias LivePosting = (passage: Int, frequency: Int, document: Int)

@@ -15,13 +15,16 @@ final class FakeEncoder: PassageEncoder {
   let room: Int
   /// Texts that were encoded as passages.
   let encoded = Atomic<Int>(0)
+  /// Letters of the words that it knows; nil for all.
+  private let letters: Set<Character>?
   /// Words that mean the same.
   private let synonyms: [String: String]
 
   init(
     room: Int = 40, synonyms: [String: String] = [:], fingerprint: String = "fake",
-    refused: String? = nil
+    refused: String? = nil, readsOnly letters: String? = nil
   ) {
+    self.letters = letters.map { Set($0) }
     self.room = room
     self.refused = refused
     self.synonyms = synonyms
@@ -29,6 +32,12 @@ final class FakeEncoder: PassageEncoder {
   }
 
   func tokenCount(_ text: String) -> Int { text.split(whereSeparator: \.isWhitespace).count }
+
+  func unknownShare(of text: String) -> Float {
+    let words = text.split(whereSeparator: \.isWhitespace)
+    let unknown = words.count { word in letters.map { !$0.isSuperset(of: word) } ?? false }
+    return Float(unknown) / Float(max(1, words.count))
+  }
 
   private func direction(_ word: Substring) -> [Float] {
     let plain = word.lowercased().filter { $0.isLetter || $0.isNumber }

@@ -58,7 +58,7 @@ import Vectors
   ) throws -> (reasons: [Why?], count: SentenceCount) {
     var (reasons, count): ([Why?], SentenceCount) = ([], SentenceCount())
     for (question, text) in [
-      ("when is the boiler serviced", 0.2), ("winter boarding checklist", 0.5), ("tea", 1), ("zebra", 0),
+      ("when is the boiler serviced", 0.4), ("winter boarding checklist", 0), ("tea", 1), ("zebra", 0),
     ] {
       var query = SearchQuery([question, "roses and water"])
       query.explains = true

@@ -2,6 +2,7 @@
 
 import JSON
 import Platform
+import Search
 import Vectors
 
 /// What is wrong with a line.
@@ -27,6 +28,7 @@ struct PassageReader {
     var document: String
     var passage: Passage
     var rows: [(key: RowKey, vector: [Float])]
+    var hasNameRow = false
   }
 
   /// - Parameters:
@@ -49,8 +51,13 @@ struct PassageReader {
       if open?.document.key != line.document {
         try close()
         // Without what an index knows of a file: a folder's update leaves such documents alone.
-        open = (NewDocument(key: line.document, info: Array("{}".utf8), passages: []), [])
+        open = (
+          NewDocument(
+            key: line.document, info: Array("{}".utf8),
+            name: Array(DocumentName(path: line.document).words.utf8), passages: []), []
+        )
       }
+      if open?.document.passages.isEmpty == true { open?.document.hasNameRow = line.hasNameRow }
       open?.document.passages.append(line.passage)
       open?.rows += line.rows
     }
@@ -77,9 +84,19 @@ struct PassageReader {
     let start = max(0, value["start"]?.intValue ?? 0)
     let (end, overflow) = start.addingReportingOverflow(body.utf8.count)
     guard !overflow else { throw fault("'start' is out of range") }
-    let passage = Passage(
+    var passage = Passage(
       text: Array(body.utf8), heading: Array((value["heading"]?.stringValue ?? "").utf8), range: start..<end,
       rows: keys)
-    return Line(document: document, passage: passage, rows: zip(keys, vectors).map { (key: $0, vector: $1) })
+    var rows = zip(keys, vectors).map { (key: $0, vector: $1) }
+    guard let name = value["name_vector"]?.arrayValue, let text = value["name_key"]?.stringValue else {
+      return Line(document: document, passage: passage, rows: rows)
+    }
+    let vector = name.compactMap { $0.doubleValue.map { Float($0) } }
+    guard vector.count == dimensions, let key = RowKey(text: text) else {
+      throw fault("'name_vector' has not \(dimensions) numbers, or 'name_key' is no key")
+    }
+    passage.rows.append(key)
+    rows.append((key: key, vector: vector))
+    return Line(document: document, passage: passage, rows: rows, hasNameRow: true)
   }
 }

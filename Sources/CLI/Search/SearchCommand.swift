@@ -100,6 +100,7 @@ enum SearchCommand {
   private static func answer(_ notes: SearchedFolder, _ text: String, _ flags: ParsedFlags) throws -> Bool {
     let start = Instant.now
     let answer = try notes.search(searchQuery(text, flags))
+    hint(answer, flags)
     let seconds = Instant.now.seconds(since: start)
     let printer = ResultPrinter(notes, flags)
     printer.print(answer.results)
@@ -112,6 +113,17 @@ enum SearchCommand {
     }
     return !answer.results.isEmpty
   }
+
+  /// What helps where the model cannot read what is asked.
+  private static func hint(_ answer: SearchAnswer, _ flags: ParsedFlags) {
+    guard answer.unread >= leastUnread, !flags.isSet("json"), !flags.isSet("files") else { return }
+    Terminal.printError(
+      "the model does not know \(fixed(Double(answer.unread) * 100, 0)) % of the question, so its words count for more; "
+        + "a multilingual model reads it, such as multilingual-e5-small: --model DIR")
+  }
+
+  /// The share of unknown tokens that is told.
+  private static let leastUnread: Float = 0.3
 
   // MARK: As one types
 
@@ -133,7 +145,7 @@ enum SearchCommand {
       typing.update { $0.isOver = true }
     }
     reader.detach()
-    var hasResults = false
+    var (hasResults, isHinted) = (false, false)
     while true {
       let next = typing.wait { typing -> (line: String?, count: Int)? in
         guard typing.line != nil || typing.isOver else { return nil }
@@ -145,6 +157,10 @@ enum SearchCommand {
       do throws(SearchError) {
         let answer = try notes.search(searchQuery(line, flags)) {
           typing.withLock { !$0.isOver && $0.count != next.count }
+        }
+        if !isHinted, answer.unread >= leastUnread {
+          isHinted = true
+          hint(answer, flags)
         }
         var printer = ResultPrinter(notes, flags)
         printer.query = line

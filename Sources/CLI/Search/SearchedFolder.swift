@@ -120,6 +120,11 @@ struct SearchedFolder {
       bar.show(state.bytesDone, of: state.bytes, Self.words(state, Instant.now.seconds(since: begin)))
     })
     bar.clear()
+    if report.renewed {
+      Terminal.printError(
+        Terminal.dimmedError(
+          "an older version made this index: its words and names are written anew, its vectors stay"))
+    }
     if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags.isSet("verbose") {
       Terminal.printError(
         Terminal.dimmedError(
@@ -192,12 +197,15 @@ struct SearchedFolder {
 extension ExportedPassage {
   /// A line of JSON; numbers have the shortest digits that read back as the same float32.
   fileprivate func line(_ key: String, _ fingerprint: String) -> String {
-    let arrays = vectors.map { vector in
+    func array(_ vector: [Float]) -> String {
       var writer = JSONWriter()
       writer.write(vector)
       return String(decoding: writer.bytes, as: UTF8.self)
     }
-    return facts(key, fingerprint).text.dropLast() + ",\"vectors\":[\(arrays.joined(separator: ","))]}\n"
+    var line =
+      facts(key, fingerprint).text.dropLast() + ",\"vectors\":[\(vectors.map(array).joined(separator: ","))]"
+    if let name { line += ",\"name_key\":\"\(name.key.text)\",\"name_vector\":\(array(name.vector))" }
+    return line + "}\n"
   }
 
   private func facts(_ key: String, _ fingerprint: String) -> JSONValue {

@@ -9,7 +9,7 @@ package struct IndexingProgress: Sendable, Equatable {
   package var rows = 0
   /// Of those, how many are there.
   package var done = 0
-  /// Texts that the model was given.
+  /// Texts of passages that the model was given.
   package var encoded = 0
 }
 
@@ -33,14 +33,16 @@ package struct DocumentIndexer: Sendable {
     self.encoder = encoder
   }
 
-  /// Indexes a text under a name, in place of what had it.
+  /// Indexes a text under a key, in place of what had it.
   ///
   /// - Parameters:
+  ///   - name: whose words are those of all its passages, and whose meaning draws them.
   ///   - reserve: told the bytes that are needed next; false where they are not to be had.
   ///   - isUnwanted: asked before each batch, and while the model works.
   ///   - progress: called after each batch.
   package func index(
-    _ source: SourceText, key: String, info: [UInt8], rules: SplitRules,
+    _ source: SourceText, key: String, info: [UInt8], name: DocumentName = DocumentName(path: ""),
+    rules: SplitRules,
     reserve: (Int) -> Bool = { _ in true }, isUnwanted: () -> Bool = { false },
     progress: (IndexingProgress) -> Void = { _ in }
   ) throws(SearchError) -> IndexingProgress {
@@ -66,6 +68,12 @@ package struct DocumentIndexer: Sendable {
       state.rows += keys.count
     }
     guard !passages.isEmpty else { throw .invalidFile("the file has no text") }
+    let nameKey = name.meaning.map { RowKey(of: Array("\u{0}name\u{0}\($0)".utf8)) }
+    if let meaning = name.meaning, let key = nameKey, let first = passages.indices.first {
+      if seen.insert(key).inserted, !index.hasRow(key) { missing.append((key, meaning)) }
+      passages[first].rows.append(key)
+      state.rows += 1
+    }
     state.done = state.rows - missing.count
     // Its vectors as they come, in the log, and as a part of the index, which grows by doubling; its text likewise.
     try Self.take(24 * state.rows * encoder.dimensions + 6 * bytes, reserve)
@@ -80,13 +88,16 @@ package struct DocumentIndexer: Sendable {
         try index.remember(zip(part, vectors).map { (key: $0.key, vector: $1) })
       }
       state.done += part.count
-      state.encoded += part.count
+      state.encoded += part.count { $0.key != nameKey }
       progress(state)
       at += part.count
     }
     guard !isUnwanted() else { throw .cancelled }
     try SearchError.index { () throws(IndexError) in
-      try index.commit(NewDocument(key: key, info: info, passages: passages), reserve: reserve)
+      try index.commit(
+        NewDocument(
+          key: key, info: info, name: Array(name.words.utf8), passages: passages,
+          hasNameRow: name.meaning != nil), reserve: reserve)
     }
     return state
   }

@@ -55,6 +55,8 @@ package struct FolderReport: Sendable {
   package var unchanged = 0
   /// Vectors that were computed.
   package var encoded = 0
+  /// Whether an older version had made the index: its words were written anew.
+  package var renewed = false
   /// Files that are not in the index, with the reason.
   package var skipped: [(path: String, reason: String)] = []
 }
@@ -118,9 +120,16 @@ package struct FolderIndex: Sendable {
     var touched: [(key: String, info: [UInt8])] = []
     report.skipped = walk.skipped
     if walk.isCut { report.skipped.append((folder, "more than \(rules.files) files")) }
+    // Of an older version: its files are known by their contents, so that names alone are read.
+    report.renewed = try SearchError.index { () throws(IndexError) in
+      try index.renewWords { Array(DocumentName(path: $0).words.utf8) }
+    }
     let view = index.view
     var known = view.documents.reduce(into: [String: FileRecord]()) { known, document in
       known[document.key] = FileRecord(document.info)
+      let name = DocumentName(path: document.key)
+      let isNamed = document.name == Array(name.words.utf8) && document.hasNameRow == (name.meaning != nil)
+      if !isNamed { known[document.key]?.hash = "" }
     }
     var work: [FolderWalk.Entry] = []
     for entry in walk.files {
@@ -132,7 +141,7 @@ package struct FolderIndex: Sendable {
         report.skipped.append((entry.path, "larger than \(rules.fileBytes >> 20) MiB"))
         continue
       }
-      if let record = known[entry.path], record.isSame(entry) {
+      if let record = known[entry.path], record.isSame(entry), !record.hash.isEmpty {
         report.unchanged += 1
         known[entry.path] = nil
       } else {
@@ -197,7 +206,8 @@ package struct FolderIndex: Sendable {
       let source = try FileReader.read(bytes, name: parts.last ?? "", isUnwanted: isUnwanted)
       var last = 0
       let state = try DocumentIndexer(index: index, encoder: encoder).index(
-        source, key: entry.path, info: record.info, rules: rules.split, isUnwanted: isUnwanted
+        source, key: entry.path, info: record.info, name: DocumentName(path: entry.path), rules: rules.split,
+        isUnwanted: isUnwanted
       ) { state in
         attempts.restart(attempt)
         progress(state.encoded - last)

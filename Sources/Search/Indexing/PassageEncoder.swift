@@ -17,6 +17,8 @@ package protocol PassageEncoder: Sendable {
   var room: Int { get }
   /// Tokens of a text, without special ones.
   func tokenCount(_ text: String) -> Int
+  /// The share of a text's tokens that the model has no others for than the unknown one, 0 to 1.
+  func unknownShare(of text: String) -> Float
   /// Vectors of length 1, in the order of the texts.
   ///
   /// - Throws: `encoder` when a text is refused, `cancelled` when nobody waits any more.
@@ -26,6 +28,8 @@ package protocol PassageEncoder: Sendable {
 }
 
 extension PassageEncoder {
+  package func unknownShare(of text: String) -> Float { 0 }
+
   /// Vectors of passages or parts of them, one for each.
   func passages(_ texts: [String], isUnwanted: () -> Bool) throws(SearchError) -> [[Float]] {
     guard !texts.isEmpty else { return [] }

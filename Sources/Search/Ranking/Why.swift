@@ -9,6 +9,10 @@ package struct Why: Sendable, Equatable {
   package var sentence: Sentence?
   package var terms: [Term] = []
   package var concepts: [Concept] = []
+  /// Where the name of the document says what is asked.
+  package var name: Name?
+  /// The share of the question's tokens that the model does not know.
+  package var unread: Float = 0
   /// Whether two passages taken by chance are often as near to each other.
   package var isWeak = false
 
@@ -27,6 +31,15 @@ package struct Why: Sendable, Equatable {
     /// Its share of the score by words, 0 to 1.
     package var weight: Float
     package var positions: [Range<Int>]
+  }
+
+  /// The name of a document.
+  package struct Name: Sendable, Equatable {
+    package var text: String
+    /// Words of the query in it, as it spells them.
+    package var terms: [String]
+    /// Its cosine; nil where it has no vector.
+    package var score: Float?
   }
 
   /// A phrase of the query and one of the passage that means something like it.
@@ -74,20 +87,27 @@ struct Explainer {
   private let weights: [[TermWeight]]
   private let average: Double
   private let noise: Float
+  private let unread: Float
+
+  /// The share of unknown tokens from which on sentences and phrases are not looked at: they would be near by chance.
+  private static let mostUnread: Float = 0.5
+  /// How much nearer a name has to be than its text to be a reason without a word of the question.
+  private static let nameLead: Float = 0.1
 
   /// Sentences in which phrases are looked for, the nearest ones.
   private static let nearest = 2
 
   init(
     _ view: IndexView, encoder: any PassageEncoder, query: [String], vectors: [[Float]],
-    weights: [[TermWeight]]
+    weights: [[TermWeight]], unread: Float = 0
   ) {
     self.view = view
     reader = SentenceReader(encoder: encoder)
     maker = SideKind.sentences.maker(encoder)
     queries = query.map { Array($0.utf8) }
-    self.vectors = vectors
+    self.vectors = unread < Self.mostUnread ? vectors : []
     self.weights = weights
+    self.unread = unread
     let size = (try? view.wordCount()) ?? (passages: 0, words: 0)
     average = size.passages > 0 ? Double(size.words) / Double(size.passages) : 0
     noise = vectors.isEmpty ? -1 : (try? view.noiseFloor()) ?? -1
@@ -156,6 +176,8 @@ struct Explainer {
       String(decoding: text[range], as: UTF8.self)
     }
     why.terms = terms(subject.text, subject.query, scalars)
+    why.name = name(subject)
+    why.unread = unread
     why.sentence = subject.sentences.first.map { range, score in
       Why.Sentence(text: string(subject.text, range), range: scalars.range(range), score: score)
     }
@@ -164,7 +186,7 @@ struct Explainer {
         query: string(queries[subject.query], pair.asked.range), text: string(subject.text, pair.found.range),
         score: pair.score, range: scalars.range(pair.found.range))
     }
-    why.isWeak = why.terms.isEmpty && (subject.result.parts.vector ?? 1) < noise
+    why.isWeak = why.terms.isEmpty && why.name == nil && (subject.result.parts.vector ?? 1) < noise
     why.summary = summary(why, subject.result)
     return why
   }
@@ -211,8 +233,8 @@ struct Explainer {
       // A text of another kind may have been cut a little otherwise.
       return min(row - passage.rows.lowerBound, parts.count - 1)
     }
-    let wanted = Set(weights[subject.query].map(\.term))
-    let first = WordSplitter.words(in: passage.text).first { wanted.contains($0.term) }?.range.lowerBound ?? 0
+    let found = Found(passage.text)
+    let first = weights[subject.query].flatMap { found.places(of: $0).all }.map(\.range.lowerBound).min() ?? 0
     return parts.firstIndex { $0.contains(first) } ?? 0
   }
 
@@ -223,46 +245,147 @@ struct Explainer {
 
   // MARK: Words
 
+  /// Words of a text, and those of them that are one of a query's.
+  private struct Found {
+    let words: [Word]
+    let language: StemLanguage
+    private let stems: [[UInt8]?]
+
+    init(_ text: [UInt8], like other: StemLanguage? = nil) {
+      words = WordSplitter.words(in: text)
+      let language = other ?? StemLanguage.of(words)
+      stems = words.map { $0.isStopWord ? nil : language.term(text[$0.range]) }
+      self.language = language
+    }
+
+    /// Places of a word: as it is written, and in any form.
+    func places(of weight: TermWeight) -> (own: Int, all: [Word]) {
+      let stem = weight.stems.first { $0.first == language.rawValue }
+      var found: (own: Int, all: [Word]) = (0, [])
+      for (word, other) in zip(words, stems) where !word.isStopWord {
+        let isSame = word.term == weight.term
+        guard isSame || other != nil && other == stem else { continue }
+        found.own += isSame ? 1 : 0
+        found.all.append(word)
+      }
+      return found
+    }
+  }
+
   private func terms(_ text: [UInt8], _ query: Int, _ scalars: ScalarOffsets) -> [Why.Term] {
-    let words = WordSplitter.words(in: text)
-    let length = words.count { !$0.isStopWord }
-    var found: [(term: Why.Term, score: Double)] = []
-    let ranges = words.reduce(into: [[UInt8]: [Range<Int>]]()) { $0[$1.term, default: []].append($1.range) }
+    let found = Found(text)
+    let length = found.words.count { !$0.isStopWord }
+    func score(_ weight: Double, _ frequency: Int) -> Double {
+      frequency == 0
+        ? 0 : BM25.score(weight: weight, frequency: frequency, length: length, average: average)
+    }
+    var terms: [(places: [Range<Int>], score: Double)] = []
+    var wholes: [Range<Int>] = []
     for weight in weights[query] {
-      guard let places = ranges[weight.term], let first = places.first else { continue }
-      let score = BM25.score(weight: weight.weight, frequency: places.count, length: length, average: average)
-      let spelling = String(decoding: text[first], as: UTF8.self)
-      found.append((Why.Term(term: spelling, weight: 0, positions: places.map(scalars.range)), score))
+      let (own, all) = found.places(of: weight)
+      // A piece tells nothing where the word itself is.
+      let places = all.map(\.range).filter { place in
+        !weight.isPart
+          || !wholes.contains { $0.lowerBound <= place.lowerBound && place.upperBound <= $0.upperBound }
+      }
+      guard !places.isEmpty else { continue }
+      if !weight.isPart { wholes += places }
+      terms.append((places, score(weight.weight, own) + score(weight.stemWeight, all.count)))
     }
-    let total = found.reduce(0) { $0 + $1.score }
-    return found.map { entry in
-      var term = entry.term
-      term.weight = total > 0 ? Float(entry.score / total) : 0
-      return term
+    let total = terms.reduce(0) { $0 + $1.score }
+    return joined(terms, text).map { term in
+      let first = term.places.first ?? 0..<0
+      return Why.Term(
+        term: String(decoding: text[first], as: UTF8.self), weight: total > 0 ? Float(term.score / total) : 0,
+        positions: term.places.map(scalars.range))
     }
+  }
+
+  /// Pairs of characters that share one become the words that they were cut from, each as often as it is there.
+  private func joined(
+    _ terms: [(places: [Range<Int>], score: Double)], _ text: [UInt8]
+  ) -> [(places: [Range<Int>], score: Double)] {
+    let places = terms.flatMap(\.places).sorted {
+      ($0.lowerBound, $0.upperBound) < ($1.lowerBound, $1.upperBound)
+    }
+    var runs: [Range<Int>] = []
+    for place in places {
+      if let last = runs.last, place.lowerBound < last.upperBound, text[place.lowerBound] >= 0x80 {
+        runs[runs.count - 1] = last.lowerBound..<max(last.upperBound, place.upperBound)
+      } else {
+        runs.append(place)
+      }
+    }
+    guard runs.count < places.count else { return terms }
+    var found: [(places: [Range<Int>], score: Double)] = []
+    var numbers: [[UInt8]: Int] = [:]
+    var taken: Set<Range<Int>> = []
+    for term in terms {
+      for place in term.places {
+        guard
+          let run = runs.first(where: {
+            $0.lowerBound <= place.lowerBound && place.upperBound <= $0.upperBound
+          })
+        else { continue }
+        let share = term.score / Double(term.places.count)
+        // A word in two forms is one term, as it was.
+        let key = run.count > place.count ? Array(text[run]) : Array(text[term.places.first ?? place])
+        if let known = numbers[key] {
+          found[known].score += share
+          if taken.insert(run).inserted { found[known].places.append(run) }
+        } else {
+          numbers[key] = found.count
+          taken.insert(run)
+          found.append(([run], share))
+        }
+      }
+    }
+    return found
+  }
+
+  /// The name where it has a word of the query, or is nearer to it than the text.
+  private func name(_ subject: Subject) -> Why.Name? {
+    let name = subject.result.passage.document.name
+    guard !name.isEmpty else { return nil }
+    let found = Found(name, like: Found(subject.text).language)
+    var terms: [String] = []
+    for weight in weights[subject.query] where !weight.isPart || terms.isEmpty {
+      guard let word = found.places(of: weight).all.first else { continue }
+      terms.append(String(decoding: name[word.range], as: UTF8.self))
+    }
+    let parts = subject.result.parts
+    let isNearer = (parts.name ?? -1) > (parts.vector ?? 1) + Self.nameLead
+    guard !terms.isEmpty || isNearer else { return nil }
+    return Why.Name(text: String(decoding: name, as: UTF8.self), terms: terms, score: parts.name)
   }
 
   // MARK: Words for a reader
 
   private func summary(_ why: Why, _ result: SearchResult) -> String {
+    var reasons = why.isWeak ? ["weak match"] : []
+    if let name = why.name { reasons.append("matched name: \(name.text)") }
     let terms = why.terms.sorted { $0.weight > $1.weight }.prefix(4).map(\.term)
     let concepts = why.concepts.map(\.text)
-    let weak = why.isWeak ? "weak match; " : ""
+    let score = result.parts.vector ?? result.score
     if !concepts.isEmpty {
       var names: [String] = []
       for name in concepts + terms where !names.contains(where: { $0.lowercased() == name.lowercased() }) {
         names.append(name)
       }
-      return weak + "matched concepts: " + names.prefix(5).joined(separator: ", ")
-    }
-    if !terms.isEmpty { return weak + "matched words: " + terms.joined(separator: ", ") }
-    let score = result.parts.vector ?? result.score
-    if let sentence = why.sentence, !why.isWeak {
+      reasons.append("matched concepts: " + names.prefix(5).joined(separator: ", "))
+    } else if !terms.isEmpty {
+      reasons.append("matched words: " + terms.joined(separator: ", "))
+    } else if why.name != nil {
+      // Said already.
+    } else if let sentence = why.sentence, !why.isWeak {
       let line = sentence.text.split(whereSeparator: \.isNewline).joined(separator: " ")
-      return "closest passage: \"\(line.count > 80 ? line.prefix(79) + "…" : line[...])\""
+      reasons.append("closest passage: \"\(line.count > 80 ? line.prefix(79) + "…" : line[...])\"")
+    } else {
+      let hundredths = Int((min(1, max(0, score)) * 100).rounded())
+      reasons.append("similar overall (0.\(hundredths < 10 ? "0" : "")\(min(hundredths, 99)))")
     }
-    let hundredths = Int((min(1, max(0, score)) * 100).rounded())
-    return weak + "similar overall (0.\(hundredths < 10 ? "0" : "")\(min(hundredths, 99)))"
+    if why.unread >= Self.mostUnread { reasons.append("the model cannot read the question") }
+    return reasons.joined(separator: "; ")
   }
 }
 

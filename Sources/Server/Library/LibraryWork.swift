@@ -116,7 +116,8 @@ final class LibraryWorker: Sendable {
       let source = try read(file, memory) { !self.isCurrent(work) }
       let rules = SplitRules(tokens: entry.strategy.size, overlap: entry.strategy.overlap)
       let state = try DocumentIndexer(index: index, encoder: lease.encoder).index(
-        source, key: file.id, info: Self.info(file), rules: rules, reserve: memory.extend,
+        source, key: file.id, info: Self.info(file), name: DocumentName(path: file.name), rules: rules,
+        reserve: memory.extend,
         isUnwanted: { !self.isCurrent(work) }, progress: { _ in library.attempts.restart(attempt) })
       entry.status = .completed
       entry.error = nil
@@ -340,10 +341,22 @@ extension Library {
   private func openFolder(
     _ name: String, of id: String, fingerprint: String, dimensions: Int
   ) throws(IndexError) -> VectorIndex {
-    try VectorIndex(
+    let index = try VectorIndex(
       folder: folder + "/stores/\(id)/" + name, fingerprint: fingerprint, dimensions: dimensions,
       limits: settings.indexLimits, files: files,
       compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
+    do throws(IndexError) {
+      let isNew = try index.renewWords { Array(self.name(of: $0).words.utf8) }
+      if isNew { Log.info("an index was written anew: an older version had made its words", ["store": id]) }
+    } catch {
+      // What it has answers still, without stems and names.
+      Log.error("the words of an index could not be written anew", ["store": id, "error": "\(error)"])
+    }
+    return index
+  }
+
+  private func name(of file: String) -> DocumentName {
+    DocumentName(path: state.withLock { $0.files[file]?.name } ?? "")
   }
 
   /// Builds the index of another model from the texts of the old one, and lets it answer.
@@ -365,6 +378,7 @@ extension Library {
       let strategy = store.entries[document.key]?.strategy ?? ChunkingStrategy()
       _ = try DocumentIndexer(index: index, encoder: encoder).index(
         SourceText(text, kind: .markdown), key: document.key, info: document.info,
+        name: self.name(of: document.key),
         rules: SplitRules(tokens: strategy.size, overlap: strategy.overlap), reserve: memory.extend,
         isUnwanted: { self.state.withLock { $0.isStopped } }, progress: { _ in attempts.restart(attempt) })
       try settleEntry(document.key, store: id, index)

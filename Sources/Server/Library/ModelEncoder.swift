@@ -53,6 +53,12 @@ package struct ModelEncoder: PassageEncoder {
     text.isEmpty ? 0 : embedder.tokenizer.encode(text, addSpecialTokens: false).count
   }
 
+  package func unknownShare(of text: String) -> Float {
+    guard let unknown = embedder.tokenizer.unknownToken else { return 0 }
+    let ids = embedder.tokenizer.encode(text, addSpecialTokens: false)
+    return ids.isEmpty ? 0 : Float(ids.count { $0 == unknown }) / Float(ids.count)
+  }
+
   private func prompt(_ role: TextRole) -> Embedder.Prompt { role == .query ? .query : .document }
 
   /// Vectors of length 1, in the order of the texts.

@@ -191,8 +191,15 @@ extension Why {
         "end": .int(sentence.range.upperBound), "score": number(sentence.score),
       ]
     }
+    let name = name.map { name -> JSONValue in
+      [
+        "text": .string(name.text), "terms": .array(name.terms.map(JSONValue.string)),
+        "score": number(name.score),
+      ]
+    }
     return [
-      "summary": .string(summary), "sentence": sentence ?? nil, "terms": .array(terms),
+      "summary": .string(summary), "name": name ?? nil, "unread": .double(Double(unread)),
+      "sentence": sentence ?? nil, "terms": .array(terms),
       "concepts": .array(concepts), "weak": .bool(isWeak),
       "scores": [
         "vector": number(parts.vector), "lexical": number(parts.lexical), "rerank": number(parts.rerank),

@@ -16,6 +16,16 @@ enum TokenizerModel: Sendable {
     }
   }
 
+  /// What stands for text that no token spells.
+  var unknown: Int32? {
+    switch self {
+    case .bpe(let model): model.options.unknown
+    case .wordPiece(let model): model.unknown
+    case .unigram(let model): model.unknown
+    case .wordLevel(_, let unknown): unknown
+    }
+  }
+
   /// Appends the tokens of all pieces.
   func encode(_ pieces: Pieces, _ workspace: inout MergeWorkspace, into ids: inout [Int32]) {
     switch self {

@@ -67,12 +67,20 @@ package struct NewDocument: Sendable {
   package var key: String
   /// What its owner wants to know of it.
   package var info: [UInt8]
+  /// Words that all its passages have beside their own, UTF-8.
+  package var name: [UInt8]
   package var passages: [Passage]
+  /// Whether the last row of its first passage is a vector of its name.
+  package var hasNameRow: Bool
 
-  package init(key: String, info: [UInt8], passages: [Passage]) {
+  package init(
+    key: String, info: [UInt8], name: [UInt8] = [], passages: [Passage], hasNameRow: Bool = false
+  ) {
     self.key = key
     self.info = info
+    self.name = name
     self.passages = passages
+    self.hasNameRow = hasNameRow
   }
 }
 
@@ -82,7 +90,9 @@ struct SourceDocument {
   var info: [UInt8]
   /// Counts documents in the order in which they were put in.
   var serial: UInt64
+  var name: [UInt8]
   var passages: [Passage]
+  var hasNameRow: Bool
   /// The rows of all passages, one after another.
   var vectors: UnsafeBufferPointer<Float>
 }

@@ -11,6 +11,9 @@ struct SegmentDocument: Sendable {
   var serial: UInt64
   var passages: Range<Int>
   var rows: Range<Int>
+  var name: [UInt8] = []
+  /// Whether the last row of its first passage is a vector of its name.
+  var hasNameRow = false
 }
 
 /// An immutable part of an index. Any number of threads read it.
@@ -105,6 +108,11 @@ package final class Segment: Sendable {
         SegmentDocument(
           key: String(decoding: key, as: UTF8.self), info: info, serial: serial,
           passages: passage..<footer.passages, rows: row..<footer.rows))
+    }
+    for number in documents.indices where footer.hasWholeWords {
+      guard let name = reader.block(), let flags = reader.u32() else { throw damage }
+      documents[number].name = name
+      documents[number].hasNameRow = flags & 1 != 0
     }
     return documents
   }
@@ -235,6 +243,17 @@ package final class Segment: Sendable {
     return (records[passage], first..<end)
   }
 
+  /// The rows of a passage's text, and that of its document's name.
+  func ownRows(_ passage: Int) throws(IndexError) -> (rows: Range<Int>, name: Int?) {
+    let (record, rows) = try record(passage)
+    let document = documents[Int(record.document)]
+    guard document.hasNameRow, !document.passages.isEmpty else { return (rows, nil) }
+    let first = document.passages.lowerBound
+    let all = passage == first ? rows : try self.record(first).rows
+    guard let name = all.last else { return (rows, nil) }
+    return (passage == first ? rows.dropLast() : rows, name)
+  }
+
   /// Text and heading of a passage.
   func text(_ record: PassageRecord) throws(IndexError) -> (text: [UInt8], heading: [UInt8]) {
     let texts = try section(.texts)
@@ -290,7 +309,8 @@ package final class Segment: Sendable {
     let floats = try values(.floats, as: Float.self)
     let range = document.rows.lowerBound * footer.dimensions..<document.rows.upperBound * footer.dimensions
     return SourceDocument(
-      key: document.key, info: document.info, serial: document.serial, passages: passages,
+      key: document.key, info: document.info, serial: document.serial, name: document.name,
+      passages: passages, hasNameRow: document.hasNameRow,
       vectors: UnsafeBufferPointer(rebasing: floats[range]))
   }
 

@@ -35,7 +35,7 @@ enum Section: Int, CaseIterable {
   case postings
   /// u32 of each passage: words without stop words.
   case lengths
-  /// Every document: serial, first passage, first row, key, info.
+  /// Every document: serial, first passage, first row, key, info; from version 3 on then of every document name and flags.
   case documents
   // From version 2 on; empty where there are few rows.
   /// Signs of the rows, 32 side by side (`SignRows`).
@@ -76,7 +76,7 @@ struct KeyRecord: BitwiseCopyable {
 /// What the end of a segment says of it.
 struct SegmentFooter: Equatable {
   static let magic: UInt64 = 0x3158_4449_5356_4C4D
-  static let version = 2
+  static let version = 3
   /// Bytes: magic, version, dimensions, rows, passages, documents, terms, words, then offset and count of every section,
   /// and a checksum.
   static func bytes(in version: Int) -> Int { 8 * (8 + 2 * Section.count(in: version) + 1) }
@@ -88,6 +88,9 @@ struct SegmentFooter: Equatable {
   var documents = 0
   var terms = 0
   var version = Self.version
+  /// Whether its terms have stems, names and numbers with marks in them; those of an older version are written anew from its
+  /// texts.
+  var hasWholeWords: Bool { version >= 3 }
   /// Where each section is.
   var sections = [Range<Int>](repeating: 0..<0, count: Section.allCases.count)
 

@@ -122,6 +122,12 @@ struct SegmentWriter {
         passage += document.passages.count
         row += document.vectors.count / max(1, dimensions)
       }
+      for document in documents {
+        var writer = ByteWriter()
+        writer.block(document.name)
+        writer.u32(document.hasNameRow ? 1 : 0)
+        try sink.append(writer.bytes)
+      }
     }
     try writeSigns(to: &sink, &footer)
     try sink.finish(footer)
@@ -256,7 +262,7 @@ struct SegmentWriter {
   ) throws(IndexError) {
     var builder = TermTableBuilder()
     for document in documents {
-      for passage in document.passages { try builder.add(passage.text, reserve) }
+      for passage in document.passages { try builder.add(passage.text, name: document.name, reserve) }
     }
     let tables = builder.tables()
     footer.terms = tables.termOffsets.count - 1

@@ -7,12 +7,16 @@ struct TermTableBuilder {
   private var postings: [Postings] = []
   /// Words of each passage without stop words.
   private(set) var lengths: [UInt32] = []
+  /// Stems that were needed already, by language and word.
+  private var stems: [[UInt8]: [UInt8]] = [:]
+  /// Languages of which the part has stems.
+  private var languages: Set<StemLanguage> = []
   /// Bytes that are taken and not claimed yet.
   private var owed = 0
 
   /// What a term takes beside its own bytes, four times: its number and its postings in tables that grow, and both in
-  /// order; and what one more word in a passage takes at most.
-  private static let (bytesPerTerm, bytesPerWord) = (450, 12)
+  /// order; what one more word in a passage takes at most; and what a word takes whose stem is kept.
+  private static let (bytesPerTerm, bytesPerWord, bytesPerStem) = (450, 12, 200)
   /// Bytes that are claimed at a time.
   private static let claim = 64 << 10
 
@@ -42,27 +46,49 @@ struct TermTableBuilder {
 
   /// Adds the next passage.
   ///
-  /// - Parameter reserve: told the bytes that are needed next; false where they are not to be had.
+  /// - Parameters:
+  ///   - name: of its document; its words are the passage's too.
+  ///   - reserve: told the bytes that are needed next; false where they are not to be had.
   /// - Throws: `noMemory`.
-  mutating func add(_ text: [UInt8], _ reserve: (Int) -> Bool) throws(IndexError) {
-    let passage = lengths.count
+  mutating func add(
+    _ text: [UInt8], name: [UInt8] = [], _ reserve: (Int) -> Bool
+  ) throws(IndexError) {
+    let words = WordSplitter.words(in: text)
+    let language = StemLanguage.of(words)
+    if languages.insert(language).inserted { count(language.mark) }
     var length: UInt32 = 0
-    for word in WordSplitter.words(in: text) where !word.isStopWord {
-      length &+= 1
-      owed += Self.bytesPerWord
-      if owed >= Self.claim {
-        guard reserve(owed) else { throw .noMemory(bytes: owed) }
-        owed = 0
-      }
-      if let number = numbers[word.term] {
-        postings[number].count(in: passage)
-      } else {
-        owed += Self.bytesPerTerm + 4 * word.term.count
-        numbers[word.term] = postings.count
-        postings.append(Postings(passage: passage))
+    for (text, words) in [(text, words), (name, WordSplitter.words(in: name))] {
+      for word in words where !word.isStopWord {
+        length &+= 1
+        count(word.term)
+        if let stem = stem(text[word.range], language) { count(stem) }
+        if owed >= Self.claim {
+          guard reserve(owed) else { throw .noMemory(bytes: owed) }
+          owed = 0
+        }
       }
     }
     lengths.append(length)
+  }
+
+  private mutating func count(_ term: [UInt8]) {
+    owed += Self.bytesPerWord
+    if let number = numbers[term] {
+      postings[number].count(in: lengths.count)
+    } else {
+      owed += Self.bytesPerTerm + 4 * term.count
+      numbers[term] = postings.count
+      postings.append(Postings(passage: lengths.count))
+    }
+  }
+
+  private mutating func stem(_ spelling: ArraySlice<UInt8>, _ language: StemLanguage) -> [UInt8]? {
+    let key = [language.rawValue] + spelling
+    if let known = stems[key] { return known.isEmpty ? nil : known }
+    let stem = language.term(spelling)
+    stems[key] = stem ?? []
+    owed += Self.bytesPerStem + 2 * key.count
+    return stem
   }
 
   /// The terms in the order of their bytes, and what belongs to each, one after another.

@@ -10,11 +10,13 @@ package struct Word: Sendable, Equatable {
   package var range: Range<Int>
   /// Whether it is so common that it is not searched for.
   package var isStopWord = false
+  /// Whether it is a piece of a longer one that is there too.
+  package var isPart = false
 }
 
 /// Splits text into words, for an index and for a query alike.
 package enum WordSplitter {
-  /// Names the rules: an index made by others has other words.
+  /// Is part of the names of indexes; words themselves are written anew where a segment has those of other rules.
   package static let version = 1
 
   /// Words that are not searched for, sorted.
@@ -28,14 +30,17 @@ package enum WordSplitter {
   /// The words of UTF-8 text in an array.
   package static func words(in text: [UInt8]) -> [Word] { text.withUnsafeBytes { words($0) } }
 
-  /// The words of UTF-8 text in order. `camelCase` and `snake_case` are found whole and by their parts, text without
-  /// spaces between words by its pairs of characters.
+  /// The words of UTF-8 text in order. `camelCase`, `snake_case` and what has a number in it, such as `0.65.2`, are found
+  /// whole and by their parts, text without spaces between words by its pairs of characters.
   package static func words(_ text: UnsafeRawBufferPointer) -> [Word] {
     var words: [Word] = []
     words.reserveCapacity(text.count / 6)
     var at = 0
+    var joined = 0
     while at < text.count {
       if asciiClass(text[at]) != .other {
+        if at >= joined { joined = appendJoined(text, at, to: &words) }
+        let first = words.count
         let start = at
         var isPlain = true
         while at < text.count {
@@ -52,6 +57,7 @@ package enum WordSplitter {
           }
         }
         appendRun(text, start..<at, isPlain: isPlain, to: &words)
+        if at <= joined { for index in first..<words.count { words[index].isPart = true } }
         continue
       }
       guard text[at] >= 0x80 else {
@@ -140,6 +146,49 @@ package enum WordSplitter {
 
   // MARK: Runs
 
+  /// Runs with a mark between each two of them, as one word where one of the marks or characters makes it a name: those of a
+  /// version or of an invoice.
+  ///
+  /// - Returns: where it ends; 0 where there is none.
+  private static func appendJoined(_ text: UnsafeRawBufferPointer, _ start: Int, to words: inout [Word])
+    -> Int
+  {
+    var (at, marks, isName) = (start, 0, false)
+    while at < text.count, at - start <= longest {
+      let byte = text[at]
+      if asciiClass(byte) != .other {
+        isName = isName || asciiClass(byte) == .digit
+      } else if at + 1 < text.count, asciiClass(text[at + 1]) != .other,
+        joins(byte, isInNumber: asciiClass(text[at - 1]) == .digit && asciiClass(text[at + 1]) == .digit)
+      {
+        marks += 1
+        isName = isName || byte == UInt8(ascii: "_")
+      } else {
+        break
+      }
+      at += 1
+    }
+    // A letter beyond ASCII would be cut off.
+    guard marks > 0, isName, at - start <= longest, at == text.count || text[at] < 0x80 else { return 0 }
+    var first = start
+    if text[start] | 0x20 == UInt8(ascii: "v"), asciiClass(text[start + 1]) == .digit { first += 1 }
+    append(lowercased(text, first..<at), first..<at, to: &words)
+    return at
+  }
+
+  private static func joins(_ byte: UInt8, isInNumber: Bool) -> Bool {
+    switch byte {
+    case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"): true
+    // Of a date; folders are words of their own.
+    case UInt8(ascii: "/"): isInNumber
+    default: false
+    }
+  }
+
+  private static func lowercased(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
+    range.map { text[$0] | (asciiClass(text[$0]) == .upper ? 0x20 : 0) }
+  }
+
   private static func appendRun(
     _ text: UnsafeRawBufferPointer, _ range: Range<Int>, isPlain: Bool, to words: inout [Word]
   ) {
@@ -147,7 +196,7 @@ package enum WordSplitter {
       append(folded(text, range), range, to: &words)
       return
     }
-    append(range.map { text[$0] | (asciiClass(text[$0]) == .upper ? 0x20 : 0) }, range, to: &words)
+    append(lowercased(text, range), range, to: &words)
     // aB and ABc begin a part, as do digits after letters.
     var parts: [Range<Int>] = []
     var start = range.lowerBound
@@ -162,13 +211,15 @@ package enum WordSplitter {
     guard !parts.isEmpty else { return }
     parts.append(start..<range.upperBound)
     for part in parts where part.count > 1 {
-      append(part.map { text[$0] | (asciiClass(text[$0]) == .upper ? 0x20 : 0) }, part, to: &words)
+      append(lowercased(text, part), part, isPart: true, to: &words)
     }
   }
 
-  private static func append(_ term: [UInt8], _ range: Range<Int>, to words: inout [Word]) {
+  private static func append(
+    _ term: [UInt8], _ range: Range<Int>, isPart: Bool = false, to words: inout [Word]
+  ) {
     guard !term.isEmpty, term.count <= longest else { return }
-    words.append(Word(term: term, range: range, isStopWord: StopWords.contains(term)))
+    words.append(Word(term: term, range: range, isStopWord: StopWords.contains(term), isPart: isPart))
   }
 
   /// Pairs of neighbouring characters; one that stands alone is a word.
@@ -192,7 +243,11 @@ package enum WordSplitter {
   }
 
   private static func folded(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
-    let bytes = Array(text[range])
+    folded(Array(text[range]))
+  }
+
+  /// A word as it is looked up.
+  static func folded(_ bytes: [UInt8]) -> [UInt8] {
     let plain = UnicodeNormalization.tables.normalized(bytes, 0..<bytes.count, to: .nfkd) ?? bytes
     var out: [UInt8] = []
     for scalar in String(decoding: plain, as: UTF8.self).unicodeScalars {

@@ -51,7 +51,9 @@ enum IndexTargets {
     let vectors: [Float] = [0.5, 0.5, 0.5, 0.5]
     vectors.withUnsafeBufferPointer { vectors in
       let source = SourceDocument(
-        key: "k", info: [], serial: 1, passages: document.passages, vectors: vectors)
+        key: "k", info: [], serial: 1, name: Array("a name".utf8), passages: document.passages,
+        hasNameRow: false,
+        vectors: vectors)
       try? SegmentWriter(dimensions: 4, documents: [source]).write(to: &sink)
     }
     return sink.pending
