@@ -75,7 +75,8 @@ def test_parameters_are_those_of_the_checkpoint(server):
                                       capture_output=True, text=True)
                 assert json.loads(said.stdout)["parameter_count"] == count
             tags = {model["model"]: model["details"] for model in json.loads(send(other, "GET", "/api/tags")[2])["models"]}
-            assert tags["bare:latest"]["parameter_size"] == "3M", tags
+            assert tags["bare:latest"]["parameter_size"] == "3.48M", tags
+            assert tags["smollm3-tiny:latest"]["parameter_size"] == "112K", tags
         finally:
             assert other.stop() == 0
         verified = subprocess.run([server.binary, "verify", "--model", str(bare)], capture_output=True, text=True)
@@ -93,7 +94,7 @@ def test_show(server):
         assert all(re.match(r'^\S+\s+(".*"|\S+)$', line) for line in shown["parameters"].splitlines())
         assert set(shown["capabilities"]) <= {"completion", "tools", "insert", "vision", "embedding", "thinking", "audio"}
     assert client(server).show("demo").modelinfo
-    assert shown["model_info"]["general.parameter_count"] == 3_476_864 and shown["details"]["parameter_size"] == "3M"
+    assert shown["model_info"]["general.parameter_count"] == 3_476_864 and shown["details"]["parameter_size"] == "3.48M"
     assert send(server, "POST", "/api/show", {"model": "nobody"})[0] == 404
     assert send(server, "POST", "/api/show", {})[0] == 400
 

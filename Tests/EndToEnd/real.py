@@ -125,8 +125,11 @@ def test_answers_are_the_same_in_a_crowd(s):
 
 
 def test_the_model_is_described_as_it_is(s):
-    details = s.post("/api/show", {"model": s.model})
-    assert json.loads(details[2])["details"]["parameter_size"] == "134.5M", details[2]
+    details = json.loads(s.post("/api/show", {"model": s.model})[2])
+    assert details["details"]["parameter_size"] == "134.52M", details
+    assert details["model_info"]["general.parameter_count"] == 134_515_008, details
+    shown = subprocess.run([s.binary, "show", s.folder, "--json"], capture_output=True, text=True)
+    assert json.loads(shown.stdout)["parameter_count"] == 134_515_008, shown
     capabilities = json.loads(s.get("/v1/capabilities")[2])["data"][0]
     assert capabilities["sampling"] == {
         "source": "default", "temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
@@ -134,7 +137,7 @@ def test_the_model_is_described_as_it_is(s):
 
 def test_verify_has_no_failure(s):
     shown = subprocess.run([s.binary, "verify", "--model", s.folder], capture_output=True, text=True)
-    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert shown.returncode == 0 and "134.5 M parameters" in shown.stdout, shown.stdout + shown.stderr
 
 
 def main():

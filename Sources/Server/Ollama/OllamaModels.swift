@@ -139,12 +139,21 @@ struct OllamaCard {
   }
 
   var details: JSONValue {
-    let billions = Double(stored.parameterCount ?? 0) / 1e9
-    let words = billions < 1 ? "\(Int((billions * 1000).rounded()))M" : "\((billions * 10).rounded() / 10)B"
-    return [
+    [
       "parent_model": "", "format": "safetensors", "family": .string(family), "families": [.string(family)],
-      "parameter_size": .string(words), "quantization_level": .string(quantization),
+      "parameter_size": .string(Self.size(stored.parameterCount ?? 0)),
+      "quantization_level": .string(quantization),
     ]
+  }
+
+  /// As Ollama writes it: `134.52M`, `7.6B`, `8B`, `112K`.
+  private static func size(_ parameters: Int) -> String {
+    let (unit, name, steps) =
+      parameters >= 1_000_000_000
+      ? (1e9, "B", 10) : parameters >= 1_000_000 ? (1e6, "M", 100) : (1e3, "K", 1)
+    let scaled = Int((Double(parameters) / unit * Double(steps)).rounded())
+    guard steps > 1, parameters % Int(unit) != 0 else { return "\(scaled / steps)\(name)" }
+    return "\(scaled / steps).\(String(scaled % steps + steps).dropFirst())\(name)"
   }
 
   var capabilities: JSONValue {
