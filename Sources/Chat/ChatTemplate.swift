@@ -106,7 +106,7 @@ package final class ChatTemplate: Sendable {
     variant.capabilities.tools.set(prepared.tools, in: &variables, now: clock)
     variables["documents"] = .null
 
-    var text = try render(variant.template, variables)
+    var text = try render(variant, variables)
     if conversation.continueFinalMessage { text = try Self.reopened(text, last: prepared.messages.last) }
     return text
   }
@@ -135,9 +135,10 @@ package final class ChatTemplate: Sendable {
     "pad_token",
   ]
 
-  private func render(_ template: JinjaTemplate, _ variables: JSONObject) throws(ChatError) -> String {
+  private func render(_ variant: Variant, _ variables: JSONObject) throws(ChatError) -> String {
     do throws(JinjaError) {
-      return try template.renderWithOrWithoutTools(variables, clock: clock)
+      return try variant.template.renderWithOrWithoutTools(
+        variables, passing: variant.capabilities.passedChecks, clock: clock)
     } catch {
       if case .raised(_, let message) = error { throw .refused(message) }
       throw .renderingFailed(error)
@@ -174,10 +175,11 @@ extension JinjaTemplate {
   /// Renders; templates disagree on how "no tools" is said, so a failure with `none` is tried again with the
   /// variable left out. Some fail on a tool that lacks what is optional: then it is tried again with empty descriptions.
   func renderWithOrWithoutTools(
-    _ variables: JSONObject, clock: @escaping @Sendable () -> CalendarTime
+    _ variables: JSONObject, passing passed: Set<JinjaPosition>,
+    clock: @escaping @Sendable () -> CalendarTime
   ) throws(JinjaError) -> String {
     do throws(JinjaError) {
-      return try render(variables, clock: clock)
+      return try render(variables, passing: passed, clock: clock)
     } catch {
       guard case .failed = error else { throw error }
       var other = variables
@@ -188,7 +190,7 @@ extension JinjaTemplate {
         for name in names { other[name] = variables[name].map(Self.described) }
         guard names.contains(where: { other[$0] != variables[$0] }) else { throw error }
       }
-      return try render(other, clock: clock)
+      return try render(other, passing: passed, clock: clock)
     }
   }
 

@@ -25,10 +25,19 @@ struct MessagePreparation {
       messages.append(try prepare(object, index))
     }
     if !capabilities.stripsReasoning { stripReasoning(&messages) }
-    nameToolResults(&messages)
+    messages = ToolResults.arranged(messages) { result, isBehindCalls in
+      // Directly behind results of calls it would be read as another one of theirs.
+      capabilities.takesLoneResults && !isBehindCalls ? result : CallsInText.result(result)
+    }
+    if !capabilities.takesResults {
+      messages = messages.map { $0["role"] == "tool" ? CallsInText.result($0) : $0 }
+    }
+    placeSystem(&messages)
+    if capabilities.needsUserFirst, !conversation.tools.isEmpty { beginWithUser(&messages) }
+    if !capabilities.takesTextBesideCalls, !isHarmony { messages = messages.flatMap(splitText) }
     if capabilities.needsSingleCalls { messages = splitCalls(messages) }
     if capabilities.foldsResults { messages = foldResults(messages) }
-    if isHarmony { messages = HarmonyMessages.prepare(messages) }
+    if isHarmony { messages = messages.map(HarmonyMessages.prepare) }
     if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
     var result = conversation
     result.messages = messages.map(JSONValue.object)
@@ -44,9 +53,19 @@ struct MessagePreparation {
       tools = []
     }
     if capabilities.writesCallsAsText { messages = messages.map(PythonCalls.written) }
-    if !capabilities.takesSystemRole { mergeSystem(&messages) }
-    if capabilities.needsAlternation { messages = merged(messages) }
+    if !capabilities.takesCalls { messages = messages.map(CallsInText.call) }
+    mergeSystem(&messages)
+    messages = merged(messages)
+    if capabilities.needsParts { messages = messages.map(withParts) }
     return Prepared(messages: messages.map(JSONValue.object), tools: tools)
+  }
+
+  private func withParts(_ message: JSONObject) -> JSONObject {
+    guard let text = message["content"]?.stringValue, !text.utf8.isEmpty || message["tool_calls"] == nil
+    else { return message }
+    var result = message
+    result["content"] = [.textPart(text)]
+    return result
   }
 
   // MARK: One message
@@ -93,16 +112,19 @@ struct MessagePreparation {
   private func content(of message: JSONObject, hasCalls: Bool) throws(ChatError) -> JSONValue? {
     switch message["content"] {
     case .array(let parts): return try prepareParts(parts, isTool: message["role"]?.stringValue == "tool")
-    case .string(let text) where !text.utf8.isEmpty || !hasCalls:
-      return capabilities.needsParts ? [["type": "text", "text": .string(text)]] : .string(text)
+    case .string(let text) where !text.utf8.isEmpty: return .string(text)
     case nil, .null, .string:
-      guard hasCalls else { return "" }
-      switch capabilities.emptyContent {
-      case .text: return ""
-      case .null: return .null
-      case .absent: return nil
-      }
+      return hasCalls ? noContent : ""
     case let other?: return other
+    }
+  }
+
+  /// Stands for "no text" beside calls.
+  private var noContent: JSONValue? {
+    switch capabilities.emptyContent {
+    case .text: ""
+    case .null: .null
+    case .absent: nil
     }
   }
 
@@ -157,48 +179,64 @@ struct MessagePreparation {
     }
   }
 
-  /// Gives tool results the name of the function that was called, which some templates print.
-  private func nameToolResults(_ messages: inout [JSONObject]) {
-    var names: [ByteKey: JSONValue] = [:]
-    for index in messages.indices {
-      for call in messages[index]["tool_calls"]?.arrayValue ?? [] {
-        if let id = call["id"]?.stringValue { names[ByteKey(id)] = call["function"]?["name"] }
-      }
-      guard messages[index]["role"]?.stringValue == "tool", messages[index]["name"] == nil,
-        let id = messages[index]["tool_call_id"]?.stringValue, let name = names[ByteKey(id)]
-      else { continue }
-      messages[index]["name"] = name
+  private static func isSystem(_ message: JSONObject) -> Bool {
+    message["role"] == "system" || message["role"] == "developer"
+  }
+
+  /// Joins system texts at the beginning where the template takes one, and gives later ones to the user where it does not
+  /// take them in their place.
+  private func placeSystem(_ messages: inout [JSONObject]) {
+    let count = messages.prefix(while: Self.isSystem).count
+    for index in messages.indices.dropFirst(count) where Self.isSystem(messages[index]) {
+      guard !capabilities.rolesAnywhere.contains(messages[index]["role"]?.stringValue ?? "") else { continue }
+      messages[index]["role"] = "user"
     }
+    guard count > 1, !capabilities.takesSeveralSystemTexts else { return }
+    messages[0]["content"] = .joined(messages.prefix(count).compactMap { $0["content"] })
+    messages.removeSubrange(1..<count)
+  }
+
+  private func beginWithUser(_ messages: inout [JSONObject]) {
+    let first = messages.prefix(while: Self.isSystem).count
+    guard messages.dropFirst(first).first?["role"] != "user" else { return }
+    messages.insert(JSONObject([("role", "user"), ("content", "")]), at: first)
+  }
+
+  /// Text before calls as a message of its own.
+  private func splitText(_ message: JSONObject) -> [JSONObject] {
+    guard message["tool_calls"] != nil, let content = message["content"], content != "", content != [],
+      !content.isNull
+    else { return [message] }
+    var calls = message
+    calls["content"] = noContent
+    return [JSONObject([("role", "assistant"), ("content", content)]), calls]
   }
 
   /// One message per call, each followed by its result.
   private func splitCalls(_ messages: [JSONObject]) -> [JSONObject] {
     var result: [JSONObject] = []
-    var index = 0
-    while index < messages.count {
-      let message = messages[index]
-      index += 1
-      guard let calls = message["tool_calls"]?.arrayValue, calls.count > 1 else {
+    var rest = messages[...]
+    while let message = rest.first {
+      let turn = rest.prefix { $0["tool_calls"] != nil }
+      guard turn.count > 1 || (turn.first?["tool_calls"]?.arrayValue?.count ?? 0) > 1 else {
         result.append(message)
+        rest = rest.dropFirst()
         continue
       }
-      var results: [JSONObject] = []
-      while index < messages.count, messages[index]["role"]?.stringValue == "tool" {
-        results.append(messages[index])
-        index += 1
-      }
-      for (place, call) in calls.enumerated() {
-        var single = message
-        single["tool_calls"] = [call]
-        if isHarmony, place > 0 { (single["content"], single["reasoning_content"]) = ("", nil) }
-        result.append(single)
-        if let at = results.firstIndex(where: {
-          $0["tool_call_id"] != nil && $0["tool_call_id"] == call["id"]
-        }) {
-          result.append(results.remove(at: at))
+      rest = rest[turn.endIndex...]
+      for message in turn {
+        for (place, call) in (message["tool_calls"]?.arrayValue ?? []).enumerated() {
+          var single = message
+          single["tool_calls"] = [call]
+          if place > 0 { (single["content"], single["reasoning_content"]) = (noContent, nil) }
+          result.append(single)
+          // They are in the order of the calls.
+          if let answer = rest.first, answer["role"] == "tool", answer["tool_call_id"] == call["id"] {
+            result.append(answer)
+            rest = rest.dropFirst()
+          }
         }
       }
-      result += results
     }
     return result
   }
@@ -224,11 +262,6 @@ struct MessagePreparation {
         index += 1
       }
       if !responses.isEmpty {
-        if let text = message["content"]?.stringValue, !text.utf8.isEmpty {
-          // Said before the calls: in the message it would be printed after the results.
-          result.append(JSONObject([("role", "assistant"), ("content", .string(text))]))
-          message["content"] = ""
-        }
         message["tool_responses"] = .array(responses)
         if index < messages.count, isPlainAnswer(messages[index]) {
           message["content"] = messages[index]["content"]
@@ -265,25 +298,30 @@ struct MessagePreparation {
     return Bytes.text(Array(repeating: UInt8(ascii: "0"), count: max(0, 9 - digits.count)) + digits.prefix(9))
   }
 
-  /// Puts the system text in front of the first user message.
+  /// Puts the system text in front of a user message where the template does not show it: of the one that begins the
+  /// conversation, or of the last one.
   private func mergeSystem(_ messages: inout [JSONObject]) {
-    let system = messages.filter { $0["role"]?.stringValue == "system" }.compactMap {
-      $0["content"]?.stringValue
-    }
+    func isUser(_ message: JSONObject?) -> Bool { message?["role"] == "user" }
+    let system = messages.filter { $0["role"] == "system" }.compactMap { $0["content"] }
     guard !system.isEmpty else { return }
-    messages.removeAll { $0["role"]?.stringValue == "system" }
-    let text = system.joined(separator: "\n\n")
-    if let first = messages.firstIndex(where: { $0["role"]?.stringValue == "user" }),
-      let content = messages[first]["content"]?.stringValue
-    {
-      messages[first]["content"] = .string(text + "\n\n" + content)
+    let rest = messages.filter { $0["role"] != "system" }
+    var place = 0
+    if capabilities.takesSystemRole, capabilities.takesSystemAlone || isUser(rest.first) {
+      guard !capabilities.takesSystemBehindUser, !isUser(rest.last) else { return }
+      place = rest.lastIndex(where: isUser) ?? 0
+    }
+    messages = rest
+    if place < rest.count, isUser(rest[place]) {
+      messages[place]["content"] = .joined(system + [rest[place]["content"] ?? ""])
     } else {
-      messages.insert(JSONObject([("role", "user"), ("content", .string(text))]), at: 0)
+      messages.insert(JSONObject([("role", "user"), ("content", .joined(system))]), at: 0)
     }
   }
 
-  /// Joins neighbours of the same role that are plain text; the first of them keeps its other members.
+  /// Joins neighbours of one role that are plain text, where the template takes none; the first of them keeps its other
+  /// members.
   private func merged(_ messages: [JSONObject]) -> [JSONObject] {
+    guard capabilities.joinsUsers || capabilities.joinsAnswers else { return messages }
     func text(of message: JSONObject, from role: String) -> String? {
       guard message["role"]?.stringValue == role, message["tool_calls"] == nil else { return nil }
       return message["content"]?.stringValue
@@ -293,7 +331,8 @@ struct MessagePreparation {
     while index < messages.count {
       var message = messages[index]
       index += 1
-      if let role = message["role"]?.stringValue, role == "user" || role == "assistant",
+      if let role = message["role"]?.stringValue,
+        role == "user" ? capabilities.joinsUsers : role == "assistant" && capabilities.joinsAnswers,
         let first = text(of: message, from: role)
       {
         var texts = [first]

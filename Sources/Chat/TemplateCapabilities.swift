@@ -19,12 +19,20 @@ struct TemplateProbe: Sendable {
   func render(
     _ messages: [JSONValue], tools: [JSONValue] = [], addGenerationPrompt: Bool = false
   ) -> String? {
+    try? text(messages, tools: tools, addGenerationPrompt: addGenerationPrompt)
+  }
+
+  /// - Parameter passed: places of `raise_exception` that do nothing.
+  func text(
+    _ messages: [JSONValue], tools: [JSONValue] = [], addGenerationPrompt: Bool = false,
+    passing passed: Set<JinjaPosition> = []
+  ) throws(JinjaError) -> String {
     var variables = JSONObject(tokens.map { ($0, .string($1)) })
     variables["messages"] = .array(messages)
     way.set(tools, in: &variables, now: clock)
     variables["documents"] = .null
     variables["add_generation_prompt"] = .bool(addGenerationPrompt)
-    return try? template.renderWithOrWithoutTools(variables, clock: clock)
+    return try template.renderWithOrWithoutTools(variables, passing: passed, clock: clock)
   }
 
   func with(_ way: TemplateCapabilities.Tools) -> TemplateProbe {
@@ -84,8 +92,31 @@ struct TemplateCapabilities: Sendable, Equatable {
   var needsParts = false
   var takesSystemRole = true
   var takesDeveloperRole = false
-  /// Several messages of the same role in a row are refused.
-  var needsAlternation = false
+  /// Roles of system texts that may stand anywhere. Where a later one is refused, left out or moved to the front, it
+  /// becomes the user's, so that the prompt before it stays what it was.
+  var rolesAnywhere: Set<String> = ["system", "developer"]
+  /// Several system texts may stand at the beginning. If not, they are joined.
+  var takesSeveralSystemTexts = true
+  /// A conversation may be a system text alone. If not, it is the user's.
+  var takesSystemAlone = true
+  /// The system text is shown when the last message is another's than the user's. If not, it is put in front of the last
+  /// user's, where such templates print it otherwise (Mistral Nemo).
+  var takesSystemBehindUser = true
+  /// Neighbours of the user, or of the assistant, are refused or not shown: their texts are joined.
+  var joinsUsers = false
+  var joinsAnswers = false
+  /// With tools the first message must be the user's.
+  var needsUserFirst = false
+  /// Places where the template refuses an order of messages that it would print as it should: there the check does
+  /// nothing. Others stay.
+  var passedChecks: Set<JinjaPosition> = []
+  /// Calls are shown, results are shown behind calls, and results are shown where no call waits for them. If not, they are
+  /// texts.
+  var takesCalls = true
+  var takesResults = true
+  var takesLoneResults = true
+  /// Text of a message with calls is shown, before the calls. If not, it is a message of its own.
+  var takesTextBesideCalls = true
   /// Arguments of calls must be JSON text, not objects.
   var needsArgumentText = false
   /// Only one call per message is taken.
@@ -114,6 +145,7 @@ struct TemplateCapabilities: Sendable, Equatable {
     }
     probeRoles(probe)
     probeTools(probe, source)
+    probeHistories(probe)
   }
 
   /// Whether results are to stand in the message with the calls: where a message of their own is not shown, or is shown
@@ -128,7 +160,6 @@ struct TemplateCapabilities: Sendable, Equatable {
   private mutating func probeRoles(_ probe: TemplateProbe) {
     let user: JSONValue = ["role": "user", "content": "probe-user"]
     let parts: JSONValue = ["role": "user", "content": [["type": "text", "text": "probe-part"]]]
-    let answer: JSONValue = ["role": "assistant", "content": "probe-answer"]
     let takesText = probe.shows(["probe-user"], [user])
     // A list that is printed as it is shows the type of its parts.
     let withParts = probe.render([parts])
@@ -139,19 +170,20 @@ struct TemplateCapabilities: Sendable, Equatable {
     needsParts = takesParts && !takesText
     takesSystemRole = probe.shows(
       ["probe-system", "probe-user"], [["role": "system", "content": "probe-system"], user])
-    needsAlternation = probe.render([user, answer, user]) != nil && probe.render([user, user]) == nil
   }
 
-  private mutating func probeTools(_ probe: TemplateProbe, _ source: String) {
-    let tool: JSONValue = [
-      "type": "function",
-      "function": [
-        "name": "probe_tool", "description": "probe-description",
-        "parameters": [
-          "type": "object", "properties": ["probe_key": ["type": "string", "description": "d"]],
-        ],
+  static let probeTool: JSONValue = [
+    "type": "function",
+    "function": [
+      "name": "probe_tool", "description": "probe-description",
+      "parameters": [
+        "type": "object", "properties": ["probe_key": ["type": "string", "description": "d"]],
       ],
-    ]
+    ],
+  ]
+
+  private mutating func probeTools(_ probe: TemplateProbe, _ source: String) {
+    let tool = Self.probeTool
     let user: JSONValue = ["role": "user", "content": "probe-user"]
     var probe = probe
     if probe.shows(["probe_tool"], [user], tools: [tool]) {

@@ -23,12 +23,15 @@ package struct JinjaTemplate: Sendable {
 
   /// Renders with the given global variables.
   ///
-  /// - Parameter clock: the local time that `strftime_now` formats.
+  /// - Parameters:
+  ///   - passed: places of `raise_exception` that are to do nothing.
+  ///   - clock: the local time that `strftime_now` formats.
   /// - Throws: `JinjaError.raised`, `.failed` or `.limit`.
   package func render(
-    _ variables: JSONObject, clock: @escaping @Sendable () -> CalendarTime
+    _ variables: JSONObject, passing passed: Set<JinjaPosition> = [],
+    clock: @escaping @Sendable () -> CalendarTime
   ) throws(JinjaError) -> String {
-    let interpreter = Interpreter(program: program, limits: limits, clock: clock)
+    let interpreter = Interpreter(program: program, limits: limits, passed: passed, clock: clock)
     defer { interpreter.breakCycles() }
     return try interpreter.run(variables)
   }

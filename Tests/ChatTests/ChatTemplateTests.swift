@@ -295,10 +295,13 @@ struct FamilyTemplateTests {
     ]
     let template = try strictTurns(printing: "m.content ~ (m.name or '')")
     #expect(try template.render(Conversation(messages: messages)) == "A\n\nB\n\nn;C\n\nD;E;")
+    // The template shows no calls: there they are text, which joins the text before.
     let calling: JSONValue = ["role": "assistant", "content": "C", "tool_calls": [call("f", "{}")]]
-    #expect(throws: ChatError.refused("turns")) {
-      try template.render(Conversation(messages: [messages[0], messages[3], calling]))
-    }
+    let called = "C\n\nC\n<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>;"
+    #expect(
+      try template.render(Conversation(messages: [messages[0], messages[3], calling])) == "An;" + called)
+    // Its check of the turns does nothing where it stands in the way of an answer.
+    #expect(try template.render(Conversation(messages: [calling])) == called.dropFirst(3))
   }
 
   @Test func `ten thousand neighbours are joined once`() throws {
@@ -508,7 +511,9 @@ private let harmonySource = """
   """
 
 @Suite struct HarmonyTemplateTests {
-  @Test func `calls are split, reasoning stands with them alone, and system texts are one`() throws {
+  @Test func `calls are split, reasoning stands with them alone, and later system texts are the user's`()
+    throws
+  {
     let template = try template(harmonySource)
     #expect(template.format.toolSyntax == .harmony && template.supportsTools)
     let text = try template.render(
@@ -528,9 +533,9 @@ private let harmonySource = """
           ["role": "tool", "tool_call_id": "a", "content": "sun"],
         ], tools: [weather]))
     let wanted =
-      "<|start|>system<|message|>Reasoning: medium<|end|><|start|>developer<|message|># Instructions\n\nA\n\nB<|end|>"
+      "<|start|>system<|message|>Reasoning: medium<|end|><|start|>developer<|message|># Instructions\n\nA<|end|>"
       + "type get_weather<|start|>user<|message|>u<|end|>"
-      + "<|start|>assistant<|channel|>final<|message|>earlier<|end|><|start|>user<|message|>v<|end|>"
+      + "<|start|>assistant<|channel|>final<|message|>earlier<|end|><|start|>user<|message|>B<|end|><|start|>user<|message|>v<|end|>"
       + "<|start|>assistant<|channel|>analysis<|message|>why<|end|>"
       + "<|start|>assistant to=functions.get_weather<|channel|>commentary json<|message|>{\"city\": \"Paris\"}<|call|>"
       + "<|start|>functions.get_weather to=assistant<|channel|>commentary<|message|>\"sun\"<|end|>"

@@ -20,6 +20,7 @@ import editors_test
 import embeddings_test
 import examples_test
 import file_search_test
+import histories_test
 import hub_test
 import large_test
 import media_reference_test
@@ -80,7 +81,7 @@ LONG = {
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
-        sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, message_files_test, stored_chat_test, agents_test, ollama_test,
+        sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, message_files_test, stored_chat_test, agents_test, histories_test, ollama_test,
         editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
         search_cli_test, search_cases_test, packaging_test, surface_cases_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,

@@ -5,6 +5,7 @@ typealias GlobalFunction = @Sendable (Interpreter, Arguments) throws(JinjaError)
 enum Globals {
   static let table: [String: GlobalFunction] = [
     "raise_exception": { (i, a) throws(JinjaError) in
+      if i.passed.contains(i.position) { return .string("") }
       throw .raised(at: i.position, message: try i.text(of: a.positional.first ?? .none))
     },
     "namespace": namespace,

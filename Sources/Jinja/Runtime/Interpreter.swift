@@ -9,6 +9,8 @@ import JSON
 final class Interpreter {
   let program: Program
   let limits: JinjaLimits
+  /// Places of `raise_exception` that do nothing.
+  let passed: Set<JinjaPosition>
   let clock: @Sendable () -> CalendarTime
   /// Where the construct being evaluated stands; errors name it.
   var position = JinjaPosition(line: 1, column: 1)
@@ -40,9 +42,13 @@ final class Interpreter {
     case continueLoop
   }
 
-  init(program: Program, limits: JinjaLimits, clock: @escaping @Sendable () -> CalendarTime) {
+  init(
+    program: Program, limits: JinjaLimits, passed: Set<JinjaPosition>,
+    clock: @escaping @Sendable () -> CalendarTime
+  ) {
     self.program = program
     self.limits = limits
+    self.passed = passed
     self.clock = clock
     workLimit = limits.steps.multipliedReportingOverflow(by: Self.unitsPerStep).partialValue
     globals = Array(repeating: nil, count: program.names.count)

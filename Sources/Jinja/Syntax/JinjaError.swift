@@ -1,7 +1,7 @@
 // What can go wrong in a template, with the line and column where it did.
 
 /// A place in the template source, both counted from 1; columns count Unicode scalars.
-package struct JinjaPosition: Sendable, Equatable, CustomStringConvertible {
+package struct JinjaPosition: Sendable, Hashable, CustomStringConvertible {
   package let line: Int32
   package let column: Int32
 

@@ -79,7 +79,9 @@ extension APIError {
   ///
   /// - Parameter problem: ends the sentence that names the field.
   package static func invalidValue(_ param: String, _ problem: String) -> APIError {
-    badRequest("invalid_value", param, "Invalid '\(param)': \(problem).")
+    // Words of others, as of a chat template, may be sentences.
+    let end = problem.utf8.last.map { ".!?".utf8.contains($0) } ?? false ? "" : "."
+    return badRequest("invalid_value", param, "Invalid '\(param)': \(problem)\(end)")
   }
 
   /// 400: the field means nothing that this server could do.

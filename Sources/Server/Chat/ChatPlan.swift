@@ -92,7 +92,9 @@ struct ChatPlan {
 
   /// The rendered and tokenized prompt, with room for what the request holds beside text.
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
-    let request = core.settled(request)
+    var request = core.settled(request)
+    // Media must be in the order of the prompt.
+    request.messages = Conversation.arranged(request.messages)
     let indices = MediaPart.indices(in: request.messages)
     let parts = indices.filter(request.media.indices.contains).map { request.media[$0] }
     var inputs: [MediaInput] = []
