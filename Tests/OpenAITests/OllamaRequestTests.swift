@@ -52,13 +52,17 @@ import Testing
     #expect(try request(#""options":{"repeat_last_n":0}"#).chat.options.sampling == [.repeatLastN: 0])
   }
 
-  @Test func `results without an id answer the calls in order`() throws {
+  @Test func `calls get ids, and results keep what they say of their calls`() throws {
     let read = try request(
       #""messages":[{"role":"User","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"a","arguments":{"n":1}}},{"function":{"name":"b","arguments":{}}}]},{"role":"tool","tool_name":"b","content":"2"},{"role":"tool","content":"1"}]"#
     )
     #expect(read.chat.messages[1]["tool_calls"]?[0]?["function"]?["arguments"] == #"{"n":1}"#)
-    #expect(read.chat.messages[2]["tool_call_id"] == "call_2")
-    #expect(read.chat.messages[3]["tool_call_id"] == "call_1")
-    #expect(throws: APIError.self) { try request(#""messages":[{"role":"tool","content":"x"}]"#) }
+    #expect(read.chat.messages[1]["tool_calls"]?.arrayValue?.map { $0["id"] } == ["call_1", "call_2"])
+    #expect(read.chat.messages[2] == ["role": "tool", "content": "2", "name": "b"])
+    #expect(read.chat.messages[3] == ["role": "tool", "content": "1"])
+    #expect(
+      try request(#""messages":[{"role":"tool","content":"x","name":"a","tool_call_id":"call_x"}]"#).chat
+        .messages
+        == [["role": "tool", "content": "x", "name": "a", "tool_call_id": "call_x"]])
   }
 }

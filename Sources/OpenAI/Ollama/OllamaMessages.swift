@@ -2,12 +2,10 @@
 
 import JSON
 
-/// Images become parts, calls get ids, and results find the call that they answer, with an id or without.
+/// Images become parts, and calls get ids. Which call a result answers is found out where the prompt is made.
 struct OllamaMessages {
   private let limits: RequestLimits
   private var transcript: Transcript
-  /// Calls without a result yet, in order.
-  private var open: [(id: String, name: String)] = []
   private var calls = 0
 
   init(limits: RequestLimits) {
@@ -36,7 +34,10 @@ struct OllamaMessages {
       }
       let made = try readCalls(&message)
       if !made.isEmpty { out["tool_calls"] = .array(made) }
-    case "tool": try readResult(&message, into: &out)
+    case "tool":
+      let old = try message.string("name")
+      out["name"] = (try message.string("tool_name") ?? old).map(JSONValue.string)
+      out["tool_call_id"] = try message.string("tool_call_id").map(JSONValue.string)
     default:
       throw .invalidValue(
         message.name(of: "role"), "'\(APIError.shortened(role))' is none of system, user, assistant, tool")
@@ -84,30 +85,11 @@ struct OllamaMessages {
       guard arguments.objectValue != nil || arguments.stringValue != nil else {
         throw .wrongType(function.name(of: "arguments"), expected: "an object", found: arguments)
       }
-      transcript.addCall(id)
-      open.append((id, name))
       made.append([
         "id": .string(id), "type": "function",
         "function": ["name": .string(name), "arguments": .string(arguments.stringValue ?? arguments.text)],
       ])
     }
     return made
-  }
-
-  private mutating func readResult(_ message: inout Fields, into out: inout JSONObject) throws(APIError) {
-    let id = try message.string("tool_call_id")
-    let old = try message.string("name")
-    let name = try message.string("tool_name") ?? old
-    let index =
-      open.firstIndex { call in
-        if let id, call.id.utf8.elementsEqual(id.utf8) { return true }
-        return id == nil && name.map { $0.utf8.elementsEqual(call.name.utf8) } ?? false
-      } ?? (id == nil ? open.indices.first : nil)
-    guard let index else {
-      throw .invalidValue(message.name(of: "role"), "no earlier assistant message has a call for this result")
-    }
-    let call = open.remove(at: index)
-    out["tool_call_id"] = .string(call.id)
-    out["name"] = .string(call.name)
   }
 }
