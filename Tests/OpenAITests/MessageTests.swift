@@ -138,6 +138,63 @@ struct MessageTests {
       ])
   }
 
+  @Test func `a tool's result may be empty, and hold blocks that nobody knows`() throws {
+    func content(_ content: String) throws -> JSONValue? {
+      try chat(
+        #"""
+        {"model":"m","messages":[
+          {"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},
+          {"role":"tool","tool_call_id":"c","content":\#(content)}]}
+        """#
+      ).messages[1]["content"]
+    }
+    #expect(try content("[]") == "")
+    #expect(
+      try content(
+        #"[{"type":"text","text":"a"},{"type":"place","at":[1,2],"cache_control":{"type":"x"}},"#
+          + #"{"type":"note","text":"c"},{"type":"tool_reference","tool_name":"d"}]"#)
+        == [
+          ["type": "text", "text": "a"],
+          ["type": "text", "text": #"{"type":"place","at":[1,2]}"#], ["type": "text", "text": "c"],
+          ["type": "text", "text": "d"],
+        ])
+    for type in ["image", "video_url", "document"] {
+      #expect(
+        refusal { try content(#"[{"type":"\#(type)"}]"#) } == "invalid_value messages[1].content[0].type")
+    }
+    #expect(
+      messagesRefusal(#"[{"role":"user","content":[{"type":"tool_reference"}]}]"#)
+        == "invalid_value messages[0].content[0].type")
+  }
+
+  @Test(
+    arguments: [
+      (#""reasoning_content":"a","reasoning_details":[{"type":"reasoning.text","text":"a"}]"#, "a", []),
+      (#""reasoning_details":[{"type":"reasoning.text","text":"a"},{"text":"b"}]"#, "ab", []),
+      (#""thinking":"a""#, "a", []),
+      (
+        #""reasoning":"a","thinking":"b","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]"#,
+        "a",
+        ["messages[0].thinking", "messages[0].reasoning_details"]
+      ),
+      (
+        #""thinking":{"budget":1},"reasoning_details":[{}],"reasoning":"""#, nil,
+        ["messages[0].thinking", "messages[0].reasoning_details"]
+      ),
+    ] as [(String, String?, [String])])
+  func `reasoning has many names, and what is left out is named`(
+    members: String, reasoning: String?, leftOut: [String]
+  ) throws {
+    let request = try chat(
+      #"{"model":"m","messages":[{"role":"assistant","content":"x",\#(members)},{"role":"user","content":"y"}]}"#
+    )
+    let message = request.messages[0]
+    #expect(message["reasoning_content"]?.stringValue == reasoning)
+    #expect(message.objectValue?.count == (reasoning == nil ? 2 : 3))
+    #expect(request.dropped == leftOut)
+    #expect(request.ignored == [])
+  }
+
   @Test func `an assistant turn may be empty`() {
     #expect(
       messagesRefusal(#"[{"role":"user","content":"x"},{"role":"assistant","content":null}]"#) == "accepted")

@@ -68,6 +68,14 @@ struct MessagesRequestTests {
         == #"{"role":"tool","tool_call_id":"t","content":[{"type":"text","text":"Error: "},"#
         + #"{"type":"text","text":"no such file"}]}"#)
     #expect(try result(#""is_error":false"#) == #"{"role":"tool","tool_call_id":"t","content":""}"#)
+    #expect(try result(#""content":[]"#) == #"{"role":"tool","tool_call_id":"t","content":""}"#)
+    // Blocks of kinds that came later than this server.
+    #expect(
+      try result(
+        #""content":[{"type":"place","at":1,"cache_control":{"type":"ephemeral"}},{"type":"tool_reference","tool_name":"b"}]"#
+      )
+        == #"{"role":"tool","tool_call_id":"t","content":[{"type":"text","text":"{\"type\":\"place\",\"at\":1}"},"#
+        + #"{"type":"text","text":"b"}]}"#)
   }
 
   @Test func `own reasoning come back, those of other servers are left out`() throws {
@@ -80,8 +88,13 @@ struct MessagesRequestTests {
     }
     #expect(try assistant(own) == #"{"role":"assistant","content":"a","reasoning_content":"hm"}"#)
     #expect(try assistant(foreign) == #"{"role":"assistant","content":"a"}"#)
+    let sealed = #"{"type":"redacted_thinking","data":"x"}"#
+    #expect(try assistant(sealed) == #"{"role":"assistant","content":"a"}"#)
+    let all =
+      #"[{"role":"assistant","content":[\#(own),\#(foreign),\#(sealed)]},{"role":"user","content":"b"}]"#
     #expect(
-      try assistant(#"{"type":"redacted_thinking","data":"x"}"#) == #"{"role":"assistant","content":"a"}"#)
+      try read(#""max_tokens":9,"messages":\#(all)"#).chat.dropped
+        == ["messages[0].content[1].type=thinking", "messages[0].content[2].type=redacted_thinking"])
   }
 
   @Test func `an assistant message that stands last is continued`() throws {

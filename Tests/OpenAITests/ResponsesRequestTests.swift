@@ -76,7 +76,7 @@ struct ResponsesRequestTests {
        {"type":"function_call","call_id":"c1","name":"f","arguments":"{}"},
        {"type":"custom_tool_call","call_id":"c2","name":"g","input":"x"},
        {"type":"function_call_output","call_id":"c1","output":"1"},
-       {"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"}]},
+       {"type":"custom_tool_call_output","call_id":"c2","output":[{"type":"input_text","text":"2"},{"type":"new","a":1}]},
        {"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]},
        {"role":"assistant","content":"c"},{"role":"assistant","content":"d"}]
       """
@@ -88,7 +88,7 @@ struct ResponsesRequestTests {
       ["role": "user", "content": "u"],
       ["role": "assistant", "reasoning_content": "t", "content": "ab", "tool_calls": [f, g]],
       ["role": "tool", "tool_call_id": "c1", "content": "1"],
-      ["role": "tool", "tool_call_id": "c2", "content": "2"],
+      ["role": "tool", "tool_call_id": "c2", "content": #"2{"type":"new","a":1}"#],
       ["role": "assistant", "reasoning_content": "s", "content": "c"],
       ["role": "assistant", "content": "d"],
     ]
@@ -288,6 +288,11 @@ struct ResponsesRequestTests {
         #""input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},"#
           + #"{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":5}]}]"#,
         "invalid_type input[1].output[0].image_url"
+      ),
+      (
+        #""input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},"#
+          + #"{"type":"function_call_output","call_id":"c","output":[{"type":"input_video","url":"u"}]}]"#,
+        "invalid_value input[1].output[0].type"
       ),
       (#""input":[{"type":"function_call_output","call_id":"c","output":"1"}]"#, "null input"),
       (#""input":"x","background":true,"store":false"#, "invalid_value background"),

@@ -42,7 +42,7 @@ package struct ChatRequest: Sendable {
   package var continuationField = "continue_final_message"
   /// Top-level fields that nobody knows.
   package var ignored: [String] = []
-  /// Tools that are left out, and what of tools is not enforced.
+  /// Tools and parts of messages that are left out, and what of tools is not enforced.
   package var dropped: [String] = []
 
   /// Nothing is said yet: a wire's reader fills it in.
@@ -106,13 +106,14 @@ extension ChatRequest {
   mutating func set(_ transcript: Transcript) {
     messages = transcript.messages
     media = transcript.media
+    dropped += transcript.leftOut
   }
 
   mutating func set(_ selection: ToolSelection) {
     tools = selection.tools
     toolChoice = selection.choice
     allowsParallelCalls = selection.allowsParallelCalls
-    dropped = selection.dropped
+    dropped += selection.dropped
   }
 
   mutating func set(_ options: ThinkingOptions) {

@@ -44,13 +44,14 @@ struct MessageReader {
     case "tool":
       try transcript.checkCall(
         message.requiredString("tool_call_id"), field: message.name(of: "tool_call_id"))
-      content = try readContent(&message, role: role)
+      content = message.value("content") == [] ? "" : try readContent(&message, role: role)
     default: content = try readContent(&message, role: role)
     }
     var object = JSONObject(
       message.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) })
     if let content { object["content"] = content }
     if !calls.isEmpty { object["tool_calls"] = .array(calls) }
+    if role == "assistant" { settleReasoning(&object, path: path) }
     return .object(object)
   }
 
@@ -85,6 +86,7 @@ struct MessageReader {
     case "file" where takesMedia:
       var file = try part.requiredFields("file")
       return ["type": "text", "text": .string(try InputFile.text(of: &file))]
+    case let type where role == "tool": return try Transcript.part(of: part, type: type)
     case let type:
       throw .invalidValue(
         "\(path).type",
@@ -95,6 +97,23 @@ struct MessageReader {
   }
 
   // MARK: Assistant
+
+  /// Gives the first reasoning that has a text the name that templates know; what others say beside it is left out.
+  private mutating func settleReasoning(_ message: inout JSONObject, path: String) {
+    var reasoning = message["reasoning_content"]?.stringValue
+    for name in ["reasoning", "thinking", "reasoning_details"] {
+      guard let value = message[name], value != [] else { continue }
+      let text =
+        value.stringValue ?? (value.arrayValue ?? []).compactMap { $0["text"]?.stringValue }.joined()
+      message[name] = nil
+      if reasoning == nil, !text.utf8.isEmpty {
+        reasoning = text
+        message["reasoning_content"] = .string(text)
+      } else if text != reasoning, value != "" {
+        transcript.leaveOut("\(path).\(name)")
+      }
+    }
+  }
 
   /// - Returns: its calls, those of custom tools as calls of functions.
   private mutating func readAssistant(_ message: inout Fields) throws(APIError) -> [JSONValue] {

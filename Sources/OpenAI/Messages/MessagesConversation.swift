@@ -129,9 +129,7 @@ struct MessagesConversation {
       case "image": parts.append(try image(&block))
       case "document": parts.append(try document(&block))
       case "search_result": parts.append(try searchResult(&block))
-      case "tool_reference":
-        parts.append(["type": "text", "text": .string(try block.requiredString("tool_name"))])
-      case let type: throw misplaced(type, in: "a tool result", path: block.path)
+      case let type: parts.append(try Transcript.part(of: block, type: type))
       }
     }
     return parts.isEmpty ? "" : .array(parts)
@@ -240,9 +238,13 @@ struct MessagesConversation {
         if try readCompaction(&block) { (text, reasoning, calls, isCompacted) = ("", "", [], true) }
       case "thinking":
         let words = try block.requiredString("thinking")
-        if ReasoningSignature.isOwn(try block.string("signature") ?? "", of: words) { reasoning += words }
+        if ReasoningSignature.isOwn(try block.string("signature") ?? "", of: words) {
+          reasoning += words
+        } else {
+          transcript.leaveOut("\(block.path).type=thinking")
+        }
       // Another server's.
-      case "redacted_thinking": continue
+      case "redacted_thinking": transcript.leaveOut("\(block.path).type=redacted_thinking")
       // What another server's own tools did: its text says what came of it.
       case "server_tool_use", "mcp_tool_use": continue
       case let type where type.hasSuffix("_tool_result"): continue

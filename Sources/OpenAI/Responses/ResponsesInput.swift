@@ -255,10 +255,11 @@ package struct ResponsesItemReader {
       }
       for (index, value) in parts.enumerated() {
         var part = try Fields(value, path: "\(path)[\(index)]")
-        guard let type = try part.word("type", of: ["input_text", "input_image", "input_file"]) else {
-          throw .missing(part.name(of: "type"))
+        switch try part.requiredString("type") {
+        case "input_text": _ = try part.requiredString("text")
+        case "input_image", "input_file": break
+        case let type: _ = try Transcript.part(of: part, type: type)
         }
-        if type == "input_text" { _ = try part.requiredString("text") }
       }
     case let other: throw .wrongType(path, expected: "a string or an array of content parts", found: other)
     }

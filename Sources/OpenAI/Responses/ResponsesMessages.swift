@@ -199,7 +199,7 @@ struct ResponsesMessages {
     case "input_image": return try written.placeholder(of: Self.image(&part))
     case "input_audio": return try written.placeholder(of: .audio(&part))
     case "input_file": return ["type": "text", "text": .string(try InputFile.text(of: &part))]
-    default: return ["type": "text", "text": part.object["text"] ?? ""]
+    case let type: return try Transcript.part(of: part, type: type ?? "")
     }
   }
 

@@ -4,11 +4,13 @@ import JSON
 
 /// Messages as objects for the chat template, with placeholders for images and audio. The rules that hold on every wire
 /// are here; errors name the fields that the reader says.
-struct Transcript {
+package struct Transcript {
   private let limits: RequestLimits
   private(set) var messages: [JSONValue] = []
   /// What the placeholders in the messages stand for.
   private(set) var media: [MediaPart] = []
+  /// Paths of what is not shown to the model.
+  private(set) var leftOut: [String] = []
   private var callIDs: Set<ByteKey> = []
 
   init(limits: RequestLimits) { self.limits = limits }
@@ -26,6 +28,29 @@ struct Transcript {
     media.append(part)
     return part.placeholder(index: media.count - 1)
   }
+
+  mutating func leaveOut(_ path: String) { leftOut.append(path) }
+
+  /// A block of a tool's result of a kind that this server does not know, as a part that every model can read: its own
+  /// text, the name of a tool that it refers to, else all of it as JSON.
+  ///
+  /// - Throws: 400 for one that holds bytes of something else than text.
+  static func part(of block: Fields, type: String) throws(APIError) -> JSONValue {
+    guard !foreignMedia.contains(type) else {
+      throw .invalidValue(
+        "\(block.path).type", "'\(APIError.shortened(type))' cannot stand in a tool's result")
+    }
+    var object = block.object
+    object["cache_control"] = nil
+    let text = object[type == "tool_reference" ? "tool_name" : "text"]?.stringValue
+    return ["type": "text", "text": .string(text ?? JSONValue.object(object).text)]
+  }
+
+  /// Types of such blocks.
+  package static let foreignMedia = [
+    "image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "input_video", "file",
+    "input_file", "document",
+  ]
 
   /// Remembers a call, so that a result can answer it.
   mutating func addCall(_ id: String) { callIDs.insert(ByteKey(id)) }

@@ -277,6 +277,12 @@ enum OpenAPIRequests {
       "maxItems": \#(limits.contentParts), "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
         {"$ref": "#/components/schemas/ImagePart"}, {"$ref": "#/components/schemas/AudioPart"},
         {"$ref": "#/components/schemas/FilePart"}]}}]},
+    "ToolContent": {"anyOf": [{"$ref": "#/components/schemas/MediaContent"}, {"type": "array",
+      "maxItems": \#(limits.contentParts), "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
+        {"$ref": "#/components/schemas/ImagePart"}, {"$ref": "#/components/schemas/AudioPart"},
+        {"$ref": "#/components/schemas/FilePart"}, {"$ref": "#/components/schemas/OtherBlock"}]}}]},
+    "OtherBlock": {"type": "object", "required": ["type"], "description": "read as its text, or as JSON",
+      "properties": {"type": {"type": "string", "not": {"enum": \#(knownBlocks)}}}},
     "FilePart": {"type": "object", "required": ["type", "file"], "properties": {"type": {"const": "file"},
       "file": {"type": "object", "required": ["file_data"], "properties": {
         "filename": {"type": "string"}, "file_data": {"type": "string", "description": "base64 of text"}}}}},
@@ -313,10 +319,10 @@ enum OpenAPIRequests {
         "role": {"const": "user"}, "content": {"$ref": "#/components/schemas/MediaContent"}}},
       {"type": "object", "required": ["role", "content", "tool_call_id"], "properties": {
         "role": {"const": "tool"}, "tool_call_id": {"type": "string"},
-        "content": {"$ref": "#/components/schemas/MediaContent"}}},
+        "content": {"$ref": "#/components/schemas/ToolContent"}}},
       {"type": "object", "required": ["role"], "properties": {"role": {"const": "assistant"},
         "name": {"type": "string"}, "refusal": {"type": "string"}, "reasoning_content": {"type": "string"},
-        "reasoning": {"type": "string"},
+        "reasoning": {"type": "string"}, "thinking": {}, "reasoning_details": {},
         "content": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"anyOf": [
           {"$ref": "#/components/schemas/TextPart"}, {"$ref": "#/components/schemas/RefusalPart"}]}}]},
         "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id"],
@@ -326,6 +332,10 @@ enum OpenAPIRequests {
               "name": {"type": "string"}, "arguments": {"type": "string"}}}}}}}}]}
     """#
   }
+
+  private static let knownBlocks = JSONValue.array(
+    (Transcript.foreignMedia + ["text", "search_result"]).map(JSONValue.string)
+  ).text
 
   // MARK: The bodies
 
@@ -403,7 +413,7 @@ enum OpenAPIRequests {
     "MediaBlocks": {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": \#(limits.contentParts),
       "items": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
         {"$ref": "#/components/schemas/ImageBlock"}, {"$ref": "#/components/schemas/DocumentBlock"},
-        {"$ref": "#/components/schemas/SearchResultBlock"}]}}]},
+        {"$ref": "#/components/schemas/SearchResultBlock"}, {"$ref": "#/components/schemas/OtherBlock"}]}}]},
     "UserBlock": {"anyOf": [{"$ref": "#/components/schemas/TextPart"},
       {"$ref": "#/components/schemas/ImageBlock"}, {"$ref": "#/components/schemas/DocumentBlock"},
       {"$ref": "#/components/schemas/SearchResultBlock"}, {"$ref": "#/components/schemas/CompactionBlock"},
