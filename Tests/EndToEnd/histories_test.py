@@ -69,6 +69,12 @@ def chat(s, messages):
     return json.loads(body)["usage"]["prompt_tokens"]
 
 
+def prompt(s, messages):
+    status, _, body = s.post("/apply-template", {"model": s.model, "messages": messages})
+    assert status == 200, (messages, body)
+    return json.loads(body)["prompt"]
+
+
 def responses(s, messages):
     items = []
     for message in messages:
@@ -133,10 +139,12 @@ def test_every_wire_answers_every_history(s):
                         assert wire(server, sent) == wire(server, meant), (wire.__name__, sent)
                     for history in ODD:
                         wire(server, history)
-            status, _, body = strict.post("/apply-template", {"model": strict.model, "messages": PAIRS[3][0]})
-            assert (status, json.loads(body)["prompt"]) == (200, (
+            # Results in another order are as many tokens: these are the texts.
+            for sent, meant in PAIRS:
+                assert prompt(strict, sent) == prompt(strict, meant), sent
+            assert prompt(strict, PAIRS[3][0]) == (
                 "<|im_start|>system\nA<|im_end|>\n<|im_start|>user\nB<|im_end|>\n<|im_start|>assistant\nC<|im_end|>\n"
-                "<|im_start|>user\nD\n\nE<|im_end|>\n<|im_start|>assistant\n"))
+                "<|im_start|>user\nD\n\nE<|im_end|>\n<|im_start|>assistant\n")
         finally:
             assert strict.stop() == 0
 
