@@ -160,7 +160,7 @@ struct MessageTests {
         ])
     for type in ["image", "video_url", "document"] {
       #expect(
-        refusal { try content(#"[{"type":"\#(type)"}]"#) } == "invalid_value messages[1].content[0].type")
+        refusal { _ = try content(#"[{"type":"\#(type)"}]"#) } == "invalid_value messages[1].content[0].type")
     }
     #expect(
       messagesRefusal(#"[{"role":"user","content":[{"type":"tool_reference"}]}]"#)
