@@ -162,6 +162,7 @@ let tinyTemplate: ChatTemplate = {
     {% endif %}
     {%- for message in messages %}
     {%- if message.role == 'system' and not loop.first %}{{ raise_exception('System message must be first') }}{% endif %}
+    {%- if message.content == 'forbidden' %}{{ raise_exception('This is not to be said') }}{% endif %}
     {{- '<|im_start|>' + message.role + '\\n' + (message.content or '') + '<|im_end|>\\n' }}
     {%- endfor %}
     {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}

@@ -272,11 +272,11 @@ private func kinds(_ answer: Answer) -> [String] {
 
   @Test func `a prompt that a search made too long is told with its tokens`() throws {
     let words = (0..<60).map { "word \($0)." }.joined(separator: " ")
-    // Four searches add a quarter of the context each.
+    // Three searches, each with its call, add a third of the context each.
     let desk = try Desk(["a": words], FakeService(maxContext: 2_000) { _, _ in Script(text: search) })
     defer { desk.end() }
     let error = try desk.chat().json["error"]
-    #expect(desk.service.requests.count == 4)
+    #expect(desk.service.requests.count == 3)
     #expect(error?["code"] == "context_length_exceeded" && error?["param"] == "messages")
     let message = error?["message"]?.stringValue ?? ""
     #expect(message.contains("maximum context length is 2000 tokens"))

@@ -53,6 +53,7 @@ package struct ModelEncoder: PassageEncoder {
     text.isEmpty ? 0 : embedder.tokenizer.encode(text, addSpecialTokens: false).count
   }
 
+  /// The share of a text's tokens that the vocabulary does not know, from 0 to 1.
   package func unknownShare(of text: String) -> Float {
     guard let unknown = embedder.tokenizer.unknownToken else { return 0 }
     let ids = embedder.tokenizer.encode(text, addSpecialTokens: false)
