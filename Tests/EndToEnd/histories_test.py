@@ -8,7 +8,7 @@ from server import Server
 
 # One system text, at the beginning; then the user and the assistant in turns, calls and results aside.
 STRICT = r"""
-{%- for m in messages if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning.') }}{% endfor %}
+{%- for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('System message must be at the beginning.') }}{% endif %}{% endfor %}
 {%- set ns = namespace(turn=0) %}
 {%- for m in messages if m.role == 'user' or m.role == 'assistant' and not m.tool_calls %}
 {%- if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('Roles must alternate.') }}{% endif %}
