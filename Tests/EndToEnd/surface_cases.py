@@ -9,7 +9,7 @@ FILES = {
     "command": "EndToEnd/cli_test.py", "packaging": "EndToEnd/packaging_test.py", "models": "EndToEnd/models_test.py",
     "media": "EndToEnd/media_test.py", "llama": "ServerTests/LlamaRouteTests.swift",
     "middle": "ServerTests/FillInMiddleTests.swift", "configuration": "CLITests/ConfigurationTests.swift",
-    "options": "OpenAITests/OllamaRequestTests.swift", "measured": "../Fixtures/scripts/bench/fill.py",
+    "options": "OpenAITests/OllamaRequestTests.swift", "histories": "ChatTests/HistoryTests.swift", "measured": "../Fixtures/scripts/bench/fill.py",
     "release": "../Makefile",
 }
 
@@ -70,7 +70,7 @@ CASES = {
     "O": [
         STATE, STATE, STATE, SHOW, SHOW, EDITORS, STREAM, STREAM, STREAM, ("ollama", "test_names_and_bodies"), KEPT, KEPT,
         ("ollama", "test_thinking"), ("ollama", "test_O14_thoughts_come_before_the_answer_and_without_tags"), PYTHON, TURNS,
-        ("options", "results without an id answer the calls in order"), ("ollama", "test_formats"),
+        ("histories", "results of calls go to their calls"), ("ollama", "test_formats"),
         ("media", "The images of Ollama's wire"), ("options", "options are read, clamped, or told as ignored"), OPTIONS,
         ("ollama", "test_O22_a_seed_gives_the_same_text_beside_others"), GIVES_WAY, GIVES_WAY,
         ("ollama", "test_images_and_logprobs"), GENERATE, WIRES, KEPT, VECTORS, VECTORS, ABSENT, PULLS,
