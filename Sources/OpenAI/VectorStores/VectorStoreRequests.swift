@@ -222,8 +222,12 @@ package struct RankingOptions: Sendable, Equatable {
     threshold = try fields.number("score_threshold", in: 0...1) ?? 0
     guard let hybrid = fields.value("hybrid_search") else { return }
     var parts = try Fields(hybrid, path: "\(name).hybrid_search")
-    let embedding = try parts.number("embedding_weight", in: 0...1_000_000) ?? 0
-    let text = try parts.number("text_weight", in: 0...1_000_000) ?? 0
+    let given = (
+      try parts.number("embedding_weight", in: 0...1_000_000),
+      try parts.number("text_weight", in: 0...1_000_000)
+    )
+    guard given.0 != nil || given.1 != nil else { return }
+    let (embedding, text) = (given.0 ?? 0, given.1 ?? 0)
     guard embedding + text > 0 else { throw .invalidValue("\(name).hybrid_search", "both weights are 0") }
     weights = (embedding, text)
   }

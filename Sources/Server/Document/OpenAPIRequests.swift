@@ -475,7 +475,7 @@ enum OpenAPIRequests {
       "speed": {"enum": ["standard", "fast"]},
       "inference_geo": {"type": "string"},
       "context_management": {"type": "object", "properties": {
-        "edits": {"type": "array", "items": {"type": "object", "required": ["type"]}}}},
+        "edits": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}}},
       "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused), "compaction": \#(refused)}}
     """#
   }

@@ -133,7 +133,7 @@ enum OpenAPIResponsesWire {
       "messages": \#(OpenAPIRequests.refused),
       "prompt": \#(OpenAPIRequests.refused), "moderation": \#(OpenAPIRequests.refused),
       "access_programs": \#(OpenAPIRequests.refused),
-      "context_management": {"type": "array", "items": {"type": "object", "required": ["type"]}}}},
+      "context_management": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}}},
     "InputItem": {"type": "object", "anyOf": [{"required": ["type"], "properties": {"type": {"type": "string"}}},
       {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
     "ConversationRequest": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions),

@@ -109,7 +109,7 @@ enum OpenAPIVectorStores {
     #"""
     "Attributes": {"type": "object", "maxProperties": 16, "propertyNames": {"minLength": 1, "maxLength": 64},
       "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
-    "FileForm": {"type": "object", "required": ["file"], "description": "Anthropic's clients send no purpose",
+    "FileForm": {"type": "object", "required": ["file", "purpose"], "description": "with the header anthropic-version the purpose may be left out",
       "properties": {"file": {"type": "string", "format": "binary"},
         "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}, "expires_in_seconds": {"type": "integer"}}},
     "PartForm": {"type": "object", "required": ["data"], "properties": {
