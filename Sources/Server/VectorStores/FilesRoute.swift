@@ -47,11 +47,13 @@ struct FilesRoute {
       id: "file-" + server.settings.makeID(), owner: Library.owner(context.client), bytes: file.body.count,
       created: created, name: Self.safeName(file.filename ?? ""), purpose: purpose)
     record.contentType = Self.safeType(file.contentType)
+    // Anthropic's way to say it, and OpenAI's.
     record.expires =
-      http.isMessagesClient
-      ? try text("expires_in_seconds").map { (text) throws(APIError) in
-        created + (try Self.seconds(text, from: 3_600, field: "expires_in_seconds"))
-      } : try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
+      if let seconds = text("expires_in_seconds") {
+        created + (try Self.seconds(seconds, from: 3_600, field: "expires_in_seconds"))
+      } else {
+        try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
+      }
     try library.add(record, file.body)
     return Response(json: record.json(for: http))
   }
