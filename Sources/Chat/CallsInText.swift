@@ -25,9 +25,9 @@ enum CallsInText {
     return result
   }
 
-  /// A result as a message of the user.
-  static func result(_ message: JSONObject) -> JSONObject {
-    let (open, close) = ("<tool_response>\n", "\n</tool_response>")
+  /// A result as a message of the user, below a title.
+  static func result(_ message: JSONObject, title: String = "") -> JSONObject {
+    let (open, close) = (title + "<tool_response>\n", "\n</tool_response>")
     let content: JSONValue =
       if let parts = message["content"]?.arrayValue {
         .array([.textPart(open)] + parts + [.textPart(close)])

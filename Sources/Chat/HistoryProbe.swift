@@ -4,7 +4,7 @@ import JSON
 import Jinja
 
 /// A conversation of one letter a message: `S` system, `D` developer, `U` user, `A` assistant, `E` an empty answer, `C` a
-/// call, `X` a call with text before it, `T` the result of the last call, `L` a result that no call waits for.
+/// call, `X` a call with text before it, `T` the result of the last call.
 private struct History {
   private(set) var messages: [JSONValue] = []
   /// What the prompt must show, each once and in this order.
@@ -39,11 +39,9 @@ private struct History {
           ]
         ],
       ]
-    case "T", "L":
-      hasCalls = true
+    case "T":
       return [
-        "role": "tool", "tool_call_id": .string(letter == "T" ? "call_\(calls)" : "call_x"),
-        "name": "probe_tool", "content": word(),
+        "role": "tool", "tool_call_id": .string("call_\(calls)"), "name": "probe_tool", "content": word(),
       ]
     default: return ["role": "user", "content": word()]
     }
@@ -70,8 +68,7 @@ extension TemplateCapabilities {
     takesSeveralSystemTexts = takes("SSU") && (!takesDeveloperRole || takes("SDU", "DSU"))
     takesCalls = takes("UC")
     takesResults = takes("UCT")
-    takesLoneResults = takesResults && takes("UAL", "LU")
-    for history in ["A", "AU", "UEU", "S", "UCU", "UCAU", "UCTU", "CTU"] { passOver(history, probe) }
+    for history in ["A", "AU", "UEU", "S", "UCTU", "CTU"] { passOver(history, probe) }
     takesTextBesideCalls = !takes("UCT") || takes("UXT")
     takesSystemAlone = takes("S")
     takesSystemBehindUser = !takes("SU") || takes("SUA")
@@ -103,7 +100,8 @@ extension TemplateCapabilities {
     let preparation = MessagePreparation(
       capabilities: self, reasoning: OutputFormat.Reasoning.think.markers)
     let conversation = Conversation(
-      messages: history.messages, tools: history.hasCalls && tools != .none ? [Self.probeTool] : [])
+      messages: history.messages, tools: history.hasCalls && tools != .none ? [Self.probeTool] : [],
+      addGenerationPrompt: false)
     let prepared = preparation.join((try? preparation.prepare(conversation)) ?? conversation)
     return try probe.text(prepared.messages, tools: prepared.tools, passing: passed)
   }

@@ -25,10 +25,7 @@ struct MessagePreparation {
       messages.append(try prepare(object, index))
     }
     if !capabilities.stripsReasoning { stripReasoning(&messages) }
-    messages = ToolResults.arranged(messages) { result, isBehindCalls in
-      // Directly behind results of calls it would be read as another one of theirs.
-      capabilities.takesLoneResults && !isBehindCalls ? result : CallsInText.result(result)
-    }
+    messages = ToolResults.arranged(messages, opensAnswer: conversation.opensAnswer)
     if !capabilities.takesResults {
       messages = messages.map { $0["role"] == "tool" ? CallsInText.result($0) : $0 }
     }

@@ -110,11 +110,9 @@ struct TemplateCapabilities: Sendable, Equatable {
   /// Places where the template refuses an order of messages that it would print as it should: there the check does
   /// nothing. Others stay.
   var passedChecks: Set<JinjaPosition> = []
-  /// Calls are shown, results are shown behind calls, and results are shown where no call waits for them. If not, they are
-  /// texts.
+  /// Calls are shown, and results behind calls. If not, they are texts.
   var takesCalls = true
   var takesResults = true
-  var takesLoneResults = true
   /// Text of a message with calls is shown, before the calls. If not, it is a message of its own.
   var takesTextBesideCalls = true
   /// Arguments of calls must be JSON text, not objects.

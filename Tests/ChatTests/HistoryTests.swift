@@ -113,13 +113,14 @@ struct HistoryTests {
     History(
       "the last of two results is missing",
       [.user("w01x"), .calls([("a", "w02x"), ("b", "w03x")]), .result("a", "w04x"), .user("w05x")],
-      "1 2 3 4 5", singly: "1 2 4 3 5"),
+      "1 2 3 4 - 5", singly: "1 2 4 3 - 5"),
     History(
       "a result is there twice, and says something else",
       [
         .user("w01x"), .calls([("a", "w02x"), ("b", "w03x")]), .result("a", "w04x"), .result("a", "w05x"),
         .result("b", "w06x"), .answer("w07x"),
       ], "1 2 3 4 5 6 7", singly: "1 2 4 5 3 6 7"),
+    History("a call at the end", [.user("w01x"), .calls([("a", "w02x")])], "1 2 -"),
     History(
       "a result is repeated",
       [
@@ -204,10 +205,10 @@ struct HistoryTests {
       [
         .user("w01x"), .calls([("a", "w03x")], beside: "w02x"), .user("w04x"), .answer("w05x"), .user("w06x"),
       ],
-      "1 2 3 4 5 6"),
+      "1 2 3 - 4 5 6"),
     History(
       "a call that nothing answers",
-      [.user("w01x"), .calls([("a", "w02x")]), .answer("w03x"), .user("w04x")], "1 2 3 4"),
+      [.user("w01x"), .calls([("a", "w02x")]), .answer("w03x"), .user("w04x")], "1 2 - 3 4"),
     History(
       "two turns of calls, and text",
       [
@@ -224,7 +225,7 @@ struct HistoryTests {
       [
         .user("w01x"), .calls([("a", "w02x")]), .user("w03x"), .answer("w04x"), .result("a", "w05x"),
         .user("w06x"),
-      ], "1 2 3 4 5 6"),
+      ], "1 2 - 3 4 5 6"),
     History(
       "an empty answer", [.user("w01x"), .answer(""), .user("w02x"), .answer("w03x"), .user("w04x")],
       "1 2 3 4"),
@@ -361,7 +362,8 @@ struct HistoryTests {
       ),
       (
         [.user("A"), .calls([("a", "Paris")], beside: "I look."), .user("Stop.")],
-        #"[INST]A[/INST]I look.[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}<EOS>[INST]Stop.[/INST]"#
+        #"[INST]A[/INST]I look.[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}<EOS>"#
+          + "[TOOL_RESULTS]This call has no result.[/TOOL_RESULTS][INST]Stop.[/INST]"
       ),
       ([.answer("Hello!"), .user("A")], "Hello!<EOS>[INST]A[/INST]"),
       ([.user("A"), .answer(""), .user("B")], "[INST]A[/INST]<EOS>[INST]B[/INST]"),
@@ -454,11 +456,17 @@ struct HistoryTests {
 
   @Test(arguments: [
     ([two, result("r", id: "b"), result("p", id: "a")], "assistant P R ;tool of f p;tool of g r;"),
-    // The calls had no ids when the client read them: what it made up says nothing.
-    ([two, result("p", id: "x"), result("r", id: "y")], "assistant P R ;tool of f p;tool of g r;"),
+    // An id that no call has.
+    (
+      [two, result("r", id: "b"), result("p", id: "x"), result("q", id: "y", name: "h")],
+      "assistant P R ;tool of f This call has no result.;tool of g r;"
+        + "user Result of a call (x):\n<tool_response>\np\n</tool_response>;"
+        + "user Result of h (y):\n<tool_response>\nq\n</tool_response>;"
+    ),
     ([two, result("p"), result("r")], "assistant P R ;tool of f p;tool of g r;"),
     ([two, result("r", name: "g"), result("p")], "assistant P R ;tool of f p;tool of g r;"),
     ([two, result("p"), result("r", id: "b")], "assistant P R ;tool of f p;tool of g r;"),
+    // The calls had no ids when the client read them: what it made up says nothing.
     (
       [calls(call("P", id: nil), call("R", id: nil)), result("p", id: "x"), result("r")],
       "assistant P R ;tool of f p;tool of f r;"
@@ -467,15 +475,19 @@ struct HistoryTests {
       [two, result("r", id: "b")],
       "assistant P R ;tool of f This call has no result.;tool of g r;"
     ),
-    ([two, result("p", id: "a")], "assistant P R ;tool of f p;"),
-    ([two, ["role": "user", "content": "u"]], "assistant P R ;user u;"),
+    ([two, result("p", id: "a")], "assistant P R ;tool of f p;tool of g This call has no result.;"),
+    ([calls(call("P", id: "a"))], "assistant P ;tool of f This call has no result.;"),
+    (
+      [calls(call("P", id: "a")), ["role": "user", "content": "u"]],
+      "assistant P ;tool of f This call has no result.;user u;"
+    ),
     (
       [two, result("p", id: "a"), result("q", id: "a"), result("q", id: "a"), result("r", id: "b")],
       "assistant P R ;tool of f p\n\nq;tool of g r;"
     ),
     (
       [two, result("p", id: "a"), result([["type": "text", "text": "q"]], id: "a")],
-      "assistant P R ;tool of f p\n\nq;"
+      "assistant P R ;tool of f p\n\nq;tool of g This call has no result.;"
     ),
     (
       [
@@ -487,17 +499,22 @@ struct HistoryTests {
     // More than there are calls, of an earlier turn, and of none.
     (
       [calls(call("P", id: "a")), result("p", id: "a"), result("x")],
-      "assistant P ;tool of f p;user <tool_response>\nx\n</tool_response>;"
+      "assistant P ;tool of f p;user Result of a call:\n<tool_response>\nx\n</tool_response>;"
     ),
     (
       [two, result("p", id: "a"), calls(call("O", id: "c")), result("r", id: "b"), result("o", id: "c")],
-      "assistant P R ;tool of f p;assistant O ;tool of f o;user <tool_response>\nr\n</tool_response>;"
+      "assistant P R ;tool of f p;tool of g This call has no result.;assistant O ;tool of f o;"
+        + "user Result of g (b):\n<tool_response>\nr\n</tool_response>;"
     ),
     (
-      [two, ["role": "assistant", "content": "A"], result("p", id: "a")],
-      "assistant P R ;assistant A;tool of f p;"
+      [calls(call("P", id: "a")), ["role": "assistant", "content": "A"], result("p", id: "a")],
+      "assistant P ;tool of f This call has no result.;assistant A;"
+        + "user Result of f (a):\n<tool_response>\np\n</tool_response>;"
     ),
-    ([result("p", id: "a"), two], "tool of  p;assistant P R ;"),
+    (
+      [result("p", id: "a"), ["role": "assistant", "content": "A"]],
+      "user Result of a call (a):\n<tool_response>\np\n</tool_response>;assistant A;"
+    ),
     // Ids that come again in each turn.
     (
       [
@@ -514,6 +531,16 @@ struct HistoryTests {
     // In this order the server reads images of messages, too.
     let again = Conversation(messages: Conversation.arranged(messages), tools: [weather])
     #expect(try template.render(again) == text)
+  }
+
+  @Test func `calls at the end stay alone where no answer follows`() throws {
+    let template = try template(Self.source)
+    for (messages, expected): ([JSONValue], String) in [
+      ([Self.two], "assistant P R ;"),
+      ([Self.two, Self.result("p", id: "a")], "assistant P R ;tool of f p;"),
+    ] {
+      #expect(try template.render(Conversation(messages: messages, addGenerationPrompt: false)) == expected)
+    }
   }
 
   @Test func `ten thousand results find their calls`() throws {

@@ -41,11 +41,20 @@ def result(name, text): return {"role": "tool", "tool_call_id": name, "content":
 
 BOTH = [user("Weather?"), calls(a="Paris", b="Rome")]
 ENDED = [*BOTH, result("a", "21 degrees"), result("b", "31 degrees")]
+MISSING = {name: result(name, "This call has no result.") for name in "ab"}
+ORPHAN = "Result of a call (z):\n<tool_response>\n9 degrees\n</tool_response>"
 # As a client sends it, and as the template takes it.
 PAIRS = [
     ([*BOTH, result("b", "31 degrees"), result("a", "21 degrees")], ENDED),
     ([*BOTH, user("Well?"), result("b", "31 degrees"), result("a", "21 degrees")], [*ENDED, user("Well?")]),
-    ([*BOTH, result("b", "31 degrees")], [*BOTH, result("a", "This call has no result."), result("b", "31 degrees")]),
+    ([*BOTH, result("b", "31 degrees")], [*BOTH, MISSING["a"], result("b", "31 degrees")]),
+    # Calls that nothing answers, in the middle and at the end, and results that no call waits for.
+    ([*BOTH, user("Stop.")], [*BOTH, MISSING["a"], MISSING["b"], user("Stop.")]),
+    (BOTH, [*BOTH, MISSING["a"], MISSING["b"]]),
+    ([*BOTH, result("a", "21 degrees")], [*BOTH, result("a", "21 degrees"), MISSING["b"]]),
+    ([result("z", "9 degrees")], [user(ORPHAN)]),
+    ([*BOTH, result("z", "9 degrees")], [*BOTH, MISSING["a"], MISSING["b"], user(ORPHAN)]),
+    ([*ENDED, result("z", "9 degrees"), user("Well?")], [*ENDED, user(ORPHAN + "\n\nWell?")]),
     ([system("A"), user("B"), answer("C"), system("D"), user("E")], [system("A"), user("B"), answer("C"), user("D\n\nE")]),
     ([system("A"), system("B"), user("C")], [system("A\n\nB"), user("C")]),
     ([user("A"), user("B"), answer("C")], [user("A\n\nB"), answer("C")]),
@@ -110,7 +119,7 @@ def messages(s, history):
             "tools": [{"name": "weather", "input_schema": PARAMETERS}]}
     status, _, counted = s.post("/v1/messages/count_tokens", body)
     assert status == 200, (history, counted)
-    if history[-1]["role"] != "assistant":
+    if history[-1]["role"] != "assistant" or history[-1].get("tool_calls"):
         status, _, answered = s.post("/v1/messages", {**body, "max_tokens": 1})
         assert status == 200, (history, answered)
         usage = json.loads(answered)["usage"]
@@ -135,14 +144,14 @@ def test_every_wire_answers_every_history(s):
             for server in (strict, s):
                 for wire in (chat, responses, messages, ollama):
                     # Anthropic's history may end with the assistant, which is then continued.
-                    for sent, meant in PAIRS[:3] if server is s else PAIRS:
+                    for sent, meant in PAIRS[:8] if server is s else PAIRS:
                         assert wire(server, sent) == wire(server, meant), (wire.__name__, sent)
                     for history in ODD:
                         wire(server, history)
             # Results in another order are as many tokens: these are the texts.
             for sent, meant in PAIRS:
                 assert prompt(strict, sent) == prompt(strict, meant), sent
-            assert prompt(strict, PAIRS[3][0]) == (
+            assert prompt(strict, PAIRS[9][0]) == (
                 "<|im_start|>system\nA<|im_end|>\n<|im_start|>user\nB<|im_end|>\n<|im_start|>assistant\nC<|im_end|>\n"
                 "<|im_start|>user\nD\n\nE<|im_end|>\n<|im_start|>assistant\n")
         finally:

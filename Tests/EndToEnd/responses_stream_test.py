@@ -342,9 +342,9 @@ def test_ws_sequential_and_continued(s):
 def test_ws_a_failed_continuation_is_forgotten(s):
     with socket(s) as connection:
         first = check_stream(ask_model(s, connection, "Hello!", store=False))
-        bad = [{"type": "function_call_output", "call_id": "call_x", "output": "1"}]
+        bad = [{"type": "computer_call", "call_id": "call_x", "action": {}}]
         error = ask_model(s, connection, bad, store=False, previous_response_id=first["id"])[-1]
-        assert error["type"] == "error" and "call_x" in error["error"]["message"]
+        assert error["type"] == "error" and "computer_call" in error["error"]["message"]
         error = ask_model(s, connection, "Hi", store=False, previous_response_id=first["id"])[-1]
         assert error["error"]["code"] == "previous_response_not_found"
 

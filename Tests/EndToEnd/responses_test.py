@@ -355,9 +355,9 @@ def test_a_round_trip_by_items(s):
 
 def test_a_result_without_a_call(s):
     status, _, body = raw(s, input=[{"type": "function_call_output", "call_id": "call_x", "output": "1"}])
-    error = body["error"]
-    assert (status, error["param"], error["code"]) == (400, "input", None)
-    assert error["message"] == "No tool call found for function call output with call_id call_x."
+    assert status == 200
+    text = "Result of a call (call_x):\n<tool_response>\n1\n</tool_response>"
+    assert body["usage"]["input_tokens"] == raw(s, input=text)[2]["usage"]["input_tokens"]
 
 
 # Chains

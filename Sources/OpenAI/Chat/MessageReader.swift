@@ -42,8 +42,7 @@ struct MessageReader {
     switch role {
     case "assistant": calls = try readAssistant(&message)
     case "tool":
-      try transcript.checkCall(
-        message.requiredString("tool_call_id"), field: message.name(of: "tool_call_id"))
+      _ = try message.requiredString("tool_call_id")
       content = message.value("content") == [] ? "" : try readContent(&message, role: role)
     default: content = try readContent(&message, role: role)
     }
@@ -130,7 +129,7 @@ struct MessageReader {
     for (index, value) in calls.enumerated() {
       let path = "\(message.name(of: "tool_calls"))[\(index)]"
       var call = try Fields(value, path: path)
-      transcript.addCall(try call.requiredString("id"))
+      _ = try call.requiredString("id")
       switch try call.string("type") ?? "function" {
       case "function":
         var function = try call.requiredFields("function")

@@ -26,7 +26,10 @@ struct MessagesConversation {
     guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
     for (index, value) in values.enumerated() { try readMessage(value, path: "messages[\(index)]") }
     try transcript.checkCount(field: "messages")
-    try checkEnd(path: "messages[\(values.count - 1)]")
+    // An assistant's text that stands last is the beginning of the answer.
+    if let last = transcript.messages.last, last["role"] == "assistant", last["tool_calls"] == nil {
+      continuedField = "messages[\(values.count - 1)]"
+    }
   }
 
   private mutating func readMessage(_ value: JSONValue, path: String) throws(APIError) {
@@ -112,7 +115,6 @@ struct MessagesConversation {
     if let given = block.value("content") {
       content = try result(given, path: block.name(of: "content"), isError: isError)
     }
-    try transcript.checkCall(id, field: block.name(of: "tool_use_id"))
     transcript.append(["role": "tool", "tool_call_id": .string(id), "content": content])
   }
 
@@ -266,22 +268,12 @@ struct MessagesConversation {
 
   private mutating func readCall(_ block: inout Fields) throws(APIError) -> JSONValue {
     let id = try block.requiredString("id")
-    transcript.addCall(id)
     let name = try block.requiredString("name")
     guard let input = try block.object("input") else { throw .missing(block.name(of: "input")) }
     return [
       "id": .string(id), "type": "function",
       "function": ["name": .string(name), "arguments": .string(JSONValue.object(input).text)],
     ]
-  }
-
-  /// An assistant's message that stands last is the beginning of the answer.
-  private mutating func checkEnd(path: String) throws(APIError) {
-    guard let last = transcript.messages.last, last["role"] == "assistant" else { return }
-    guard last["tool_calls"] == nil else {
-      throw .invalidValue(path, "its tool_use blocks need tool_result blocks in a next message")
-    }
-    continuedField = path
   }
 }
 

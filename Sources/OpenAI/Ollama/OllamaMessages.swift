@@ -2,11 +2,10 @@
 
 import JSON
 
-/// Images become parts, and calls get ids. Which call a result answers is found out where the prompt is made.
+/// Images become parts. Which call a result answers is found out where the prompt is made.
 struct OllamaMessages {
   private let limits: RequestLimits
   private var transcript: Transcript
-  private var calls = 0
 
   init(limits: RequestLimits) {
     self.limits = limits
@@ -79,14 +78,13 @@ struct OllamaMessages {
       var call = try Fields(value, path: "\(message.name(of: "tool_calls"))[\(index)]")
       var function = try call.requiredFields("function")
       let name = try function.requiredString("name")
-      calls += 1
-      let id = try call.string("id") ?? "call_\(calls)"
+      let id = try call.string("id")
       let arguments = function.value("arguments") ?? .object(JSONObject())
       guard arguments.objectValue != nil || arguments.stringValue != nil else {
         throw .wrongType(function.name(of: "arguments"), expected: "an object", found: arguments)
       }
       made.append([
-        "id": .string(id), "type": "function",
+        "id": id.map(JSONValue.string) ?? .null, "type": "function",
         "function": ["name": .string(name), "arguments": .string(arguments.stringValue ?? arguments.text)],
       ])
     }

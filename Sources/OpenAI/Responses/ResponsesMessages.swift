@@ -148,7 +148,6 @@ struct ResponsesMessages {
     let id = item["call_id"]?.stringValue ?? ""
     let own = item["name"]?.stringValue ?? ""
     let name = item["namespace"]?.stringValue.map { ToolName.joined($0, own) } ?? own
-    written.addCall(id)
     openTurn()
     guard (turn?.calls.count ?? 0) < limits.tools else {
       throw .invalidValue(path, "there are more than \(limits.tools) calls in one turn")
@@ -169,16 +168,10 @@ struct ResponsesMessages {
   }
 
   private mutating func addOutput(_ item: JSONValue, path: String) throws(APIError) {
-    let id = item["call_id"]?.stringValue ?? ""
-    guard written.hasCall(id) else {
-      throw APIError(
-        status: 400, code: nil, param: "input",
-        message: "No tool call found for function call output with call_id \(APIError.shortened(id)).")
-    }
     endTurn()
     var output: JSONValue = item["output"] ?? ""
     if case .array(let parts) = output { output = try content(parts, path: "\(path).output") }
-    append(["role": "tool", "tool_call_id": .string(id), "content": output])
+    append(["role": "tool", "tool_call_id": item["call_id"] ?? "", "content": output])
   }
 
   // MARK: Content parts

@@ -1,4 +1,4 @@
-// The conversation of a request while a wire's reader writes it down: messages, media, and the calls they made.
+// The conversation of a request while a wire's reader writes it down: messages and media.
 
 import JSON
 
@@ -11,7 +11,6 @@ package struct Transcript {
   private(set) var media: [MediaPart] = []
   /// Paths of what is not shown to the model.
   private(set) var leftOut: [String] = []
-  private var callIDs: Set<ByteKey> = []
 
   init(limits: RequestLimits) { self.limits = limits }
 
@@ -51,19 +50,6 @@ package struct Transcript {
     "image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "input_video", "file",
     "input_file", "document",
   ]
-
-  /// Remembers a call, so that a result can answer it.
-  mutating func addCall(_ id: String) { callIDs.insert(ByteKey(id)) }
-
-  /// Whether a result with this id answers a call of an earlier message.
-  func hasCall(_ id: String) -> Bool { callIDs.contains(ByteKey(id)) }
-
-  /// - Parameter field: the one that holds the id of the call.
-  func checkCall(_ id: String, field: String) throws(APIError) {
-    guard hasCall(id) else {
-      throw .invalidValue(field, "no earlier assistant message has a tool call '\(APIError.shortened(id))'")
-    }
-  }
 
   /// - Parameter field: the one that holds the messages. A wire may make several messages of one of its own.
   func checkCount(field: String) throws(APIError) {

@@ -94,7 +94,8 @@ struct ChatPlan {
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
     var request = core.settled(request)
     // Media must be in the order of the prompt.
-    request.messages = Conversation.arranged(request.messages)
+    request.messages = Conversation.arranged(
+      request.messages, opensAnswer: request.addsGenerationPrompt && !request.continuesFinalMessage)
     let indices = MediaPart.indices(in: request.messages)
     let parts = indices.filter(request.media.indices.contains).map { request.media[$0] }
     var inputs: [MediaInput] = []
