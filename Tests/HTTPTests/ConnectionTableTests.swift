@@ -136,17 +136,20 @@ import Testing
     throws
   {
     let (table, ids) = try full(32)
+    for id in ids.dropLast() { table.noteRequest(id) }
     table.leaveIdle(ids[0])
     table.beginDraining()
-    #expect(!table.enterIdle(ids[1]))
+    #expect(!table.enterIdle(ids[1]) && !table.isLate(ids[1]))
+    // It has asked nothing: its first request may be on its way.
+    #expect(table.enterIdle(ids[31]) && table.isLate(ids[31]))
     // A sixteenth of 32 places; the one that waits longer makes room.
     let late = (0..<3).map { _ in table.add(socket, from: peer("127.0.0.1")) }
     #expect(late == [.reserve(32), .reserve(33), .full(limit: 32)])
     #expect(table.enterIdle(32))
     #expect(table.add(socket, from: peer("127.0.0.1")) == .reserve(34))
     #expect(!table.waitUntilServed(until: .now))
-    for id in ids { table.remove(id) }
-    #expect(table.waitUntilServed(until: .now) && table.count == 3)
+    for id in ids.dropLast() { table.remove(id) }
+    #expect(table.waitUntilServed(until: .now) && table.count == 4)
     table.expire()
     #expect(!table.enterIdle(33))
   }

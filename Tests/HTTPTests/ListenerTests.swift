@@ -265,7 +265,9 @@ import Testing
       result.update { $0 = isClean }
     }
     #expect(idle.readToEnd() == "")
-    #expect(silent.readToEnd() == "")
+    // Its first request was on its way, as far as the server can tell.
+    silent.send(get)
+    #expect(silent.readToEnd().hasSuffix("short"))
     for _ in 0..<200 where server.listener.connectionCount > 10 { usleep(5000) }
     #expect(server.listener.connectionCount == 10)
     // Whoever asks is answered, and whoever wants something new is told to go elsewhere.
@@ -316,7 +318,13 @@ import Testing
     for _ in 0..<500 where server.listener.phase == .running { usleep(2000) }
     // More of them than there are places for who comes late: the oldest make room.
     let silent = try (0..<200).map { _ in try server.client() }
-    #expect(try server.exchange(get).hasBytes("draining"))
+    // On a busy machine the threads of the last ones may not have begun to wait: then there is no place.
+    var answer = try server.exchange(get)
+    for _ in 0..<100 where answer.hasBytes(" 503 ") {
+      usleep(10_000)
+      answer = try server.exchange(get)
+    }
+    #expect(answer.hasBytes("draining"))
     release.update { $0 = true }
     stopper.join()
     #expect(working.readToEnd().hasBytes("done"))

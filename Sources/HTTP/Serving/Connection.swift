@@ -112,12 +112,12 @@ final class Connection {
     if context.client.key != 0, !core.table.assign(id, to: context.client.key) {
       return .tooManyOfKey(limit: limits.connectionsPerKey ?? limits.connections)
     }
-    guard isReserve else { return nil }
     // Health, counters and what is stored can be asked for to the end; nothing new is begun.
-    if core.table.phase != .running {
+    if core.table.phase != .running, isReserve || core.table.isLate(id) {
       let asks = ["GET", "HEAD"].contains(head.method) && !head.headers.contains("upgrade")
       return asks ? nil : .shuttingDown
     }
+    guard isReserve else { return nil }
     return core.configuration.isUrgent?(head, context) == true
       ? nil : .tooManyConnections(limit: limits.connections)
   }

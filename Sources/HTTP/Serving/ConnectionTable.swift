@@ -14,8 +14,8 @@ final class ConnectionTable: Sendable {
     let origin: String?
     /// Whether it came when the table was full of work, or the server was ending.
     let isReserve: Bool
-    /// Whether it came when the server was ending, which does not wait for it.
-    let isLate: Bool
+    /// Whether it had asked nothing when the server began to end, which does not wait for it.
+    var isLate: Bool
     /// Since when it waits for a request, or for the client to close: it may be ended at any time. Nil while it works.
     var waitsSince: Instant?
     /// Whether what it waits for is the rest of a request: the end of the server lets it come.
@@ -234,16 +234,24 @@ final class ConnectionTable: Sendable {
 
   // MARK: The end
 
-  /// From now on connections end after their current response; idle ones end now, and new ones may only ask.
+  /// From now on connections end after their current response, and idle ones end now. Those that have asked nothing yet
+  /// may only ask, as new ones: their first request may be on its way, and an end without a word would lose it.
   func beginDraining() {
     state.update { state in
       guard state.phase == .running else { return }
       state.phase = .draining
-      for entry in state.entries.values where entry.waitsSince != nil && !entry.isInside {
-        entry.socket.endReceiving()
+      for (id, entry) in state.entries {
+        if !entry.hasAsked {
+          state.entries[id]?.isLate = true
+        } else if entry.waitsSince != nil && !entry.isInside {
+          entry.socket.endReceiving()
+        }
       }
     }
   }
+
+  /// Whether the server does not wait for this connection's answers.
+  func isLate(_ id: Int) -> Bool { state.withLock { $0.entries[id]?.isLate ?? true } }
 
   /// Tells handlers that the time to finish is over, and ends connections that wait.
   func expire() {

@@ -116,6 +116,21 @@ def test_a_signal_finds_idle_connections(s):
     start = time.monotonic()
     other.process.send_signal(signal.SIGTERM)
     assert ends_with(other) == 0 and time.monotonic() - start < 3
+    # As long as something is answered, who had not asked yet is answered too, with 503 to all that begins something.
+    other = slow(s)
+    stream = begin(other, endless(other))
+    read_event(stream)
+    asks, begins, asked = [other.connect() for _ in range(3)]
+    asked.sendall(get("/health"))
+    assert asked.recv(1) == b"H"
+    other.process.send_signal(signal.SIGTERM)
+    # One between two requests ends at once.
+    assert read_all(asked).startswith(b"TTP/1.1 200")
+    asks.sendall(get("/ready"))
+    begins.sendall(encode(CHAT, body(other)))
+    assert [parse(read_all(late))[0] for late in (asks, begins)] == [503, 503]
+    stream.close()
+    assert ends_with(other) == 0
     # While it loads there is nothing to finish.
     process = subprocess.Popen([s.binary, "serve", "--model", str(DEMO), "--port", "0"], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL)
