@@ -26,6 +26,8 @@ package struct WordQuery: Sendable, Equatable {
     var numbers: [[UInt8]: Int] = [:]
     var whole: (entry: Int, end: Int)?
     for word in WordSplitter.words(in: text) where !word.isStopWord {
+      // One character is looked for where it is all that is asked.
+      if word.isPart, word.isPiece { continue }
       let isPart = word.isPart && word.range.upperBound <= whole?.end ?? 0
       if let known = numbers[word.term] {
         if !isPart { entries[known].whole = nil }

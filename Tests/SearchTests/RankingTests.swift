@@ -160,6 +160,46 @@ private struct Notes {
     #expect(try HybridSearch(notes.index.view, encoder: notes.encoder).run(query, clock: { 0 }).unread == 0.5)
   }
 
+  @Test(arguments: [
+    // Thai: motor oil, and a kitchen that shares single syllables with the question.
+    (
+      "เปลี่ยนน้ำมันเครื่องเมื่อไหร่", "รถเข้าศูนย์ เปลี่ยนน้ำมันเครื่องแล้ว นัดครั้งหน้าเดือนมีนา", "ครัวของเรามีตู้เย็นกับเตาอบ",
+      ["เปลี่ยนน้ำมันเครื่อง"]
+    ),
+    ("น้ำ", "ดื่มน้ำเปล่าทุกวัน", "ข้าวหมูแดง", ["น้ำ"]),
+    ("ລາຄາເຂົ້າໜຽວ", "ຕະຫຼາດ: ເຂົ້າໜຽວກິໂລລະ", "ຮ້ານຕັດຜົມ", ["ເຂົ້າໜຽວ"]),
+    ("តម្លៃសំបុត្រយន្តហោះ", "ទិញសំបុត្រយន្តហោះទៅភ្នំពេញ", "បញ្ជីទំនិញ", ["សំបុត្រយន្តហោះ"]),
+    ("လေယာဉ်လက်မှတ်ဈေး", "လေယာဉ်လက်မှတ်ဝယ်ပြီးပြီ", "ဈေးဝယ်စာရင်း", ["လေယာဉ်လက်မှတ်"]),
+    ("汽车保险什么时候到期", "汽车保险三月到期，要续保", "医生约在周五", ["汽车保险", "到期"]),
+    ("茶", "下午喝茶，配点心", "明天开会", ["茶"]),
+    // Pieces of the question that meet in the note, and not in the question.
+    ("東京へ。京都から", "東京都の税金", "大阪の天気", ["東京", "京都"]),
+    ("自転車の鍵はどこ", "自転車の鍵は玄関の引き出し", "電車の時刻表", ["自転車の鍵は"]),
+    ("\u{304B}\u{3099}くせい証", "が\u{304F}せい証の番号", "図書館", ["が\u{304F}せい証"]),
+  ])
+  func `reasons of scripts without spaces are the longest pieces that question and passage have`(
+    question: String, note: String, other: String, terms: [String]
+  ) throws {
+    let notes = try Notes(FakeEncoder(fingerprint: "unread", readsOnly: "abcdefghijklmnopqrstuvwxyz"))
+    try notes.add("note", note)
+    try notes.add("other", other)
+    let first = try #require(try notes.search(question).first)
+    #expect(first.passage.document.key == "note")
+    let found = (first.why?.terms ?? []).map(\.term)
+    #expect(found == terms, "\(found)")
+    let scalars = Array(note.unicodeScalars)
+    for term in first.why?.terms ?? [] {
+      for place in term.positions {
+        #expect(String(String.UnicodeScalarView(scalars[place])) == term.term)
+        // No mark is cut from its letter.
+        let next = place.upperBound < scalars.count ? scalars[place.upperBound] : " "
+        for scalar in [scalars[place.lowerBound], next] {
+          #expect(!scalar.properties.isGraphemeExtend, "\(term.term)")
+        }
+      }
+    }
+  }
+
   @Test func `the index of an older version gets words and names, and keeps its vectors`() throws {
     let disk = SimulatedDisk()
     let encoder = FakeEncoder(fingerprint: "older")

@@ -41,11 +41,36 @@ func words(_ text: String) -> [String] {
   }
 
   @Test func `text without spaces is pairs of characters`() {
-    #expect(words("冬の旅") == ["冬の", "の旅"])
-    #expect(words("東京 駅") == ["東京", "駅"])
-    #expect(words("abc漢字def") == ["abc", "漢字", "def"])
-    #expect(words("ภาษา").count >= 2)
-    #expect(words("한국어").count == 2)
+    #expect(words("冬の旅") == ["冬の", "冬", "の旅", "の", "旅"])
+    #expect(words("東京 駅") == ["東京", "東", "京", "駅"])
+    #expect(words("abc漢字def") == ["abc", "漢字", "漢", "字", "def"])
+    let pieces = WordSplitter.words(in: Array("漢字 駅 eki".utf8))
+    #expect(pieces.map(\.isPart) == [false, true, true, false, false])
+    #expect(pieces.map(\.isPiece) == [true, true, true, true, false])
+    #expect(words("ミルク・ティー").contains("ルク") && !words("ミルク・ティー").contains("クティ"))
+    // One character is looked for where it is all that is asked.
+    #expect(WordQuery(Array("東京 駅".utf8)).terms == ["東京", "駅"].map { Array($0.utf8) })
+  }
+
+  @Test(arguments: [
+    ("น้ำมันเครื่อง", ["น้ำ", "มั", "น", "เค", "รื่", "อ", "ง"]), ("ครัว ไก่ ปลา", ["ค", "รั", "ว", "ไก่", "ป", "ลา"]),
+    ("ນ້ຳໝາກ ແມວ", ["ນ້ຳ", "ໝາ", "ກ", "ແມ", "ວ"]), ("ខ្មែរ។ភាសា", ["ខ្មែ", "រ", "ភា", "សា"]),
+    ("မြန်မာ၊ပစ္စည်း", ["မြ", "န်", "မာ", "ပ", "စ္စ", "ည်း"]), ("か\u{3099}っこう", ["か\u{3099}", "っ", "こ", "う"]),
+    ("한국어", ["한", "국", "어"]), ("葛\u{E0100}城", ["葛\u{E0100}", "城"]), ("\u{E48} \u{E31}กา", ["กา"]),
+  ])
+  func `a character has its marks with it`(text: String, characters: [String]) {
+    let bytes = Array(text.utf8)
+    let found = WordSplitter.words(in: bytes).map { String(decoding: bytes[$0.range], as: UTF8.self) }
+    // Pairs are two of them.
+    let pairs = zip(characters, characters.dropFirst()).map { $0 + $1 }
+    #expect(found.filter { characters.contains($0) } == characters)
+    #expect(found.allSatisfy { characters.contains($0) || pairs.contains($0) }, "\(found)")
+  }
+
+  @Test func `vowels and tones are letters, and accents are none`() {
+    #expect(Set(["กิ", "กุ", "ก่", "ก"].map { words($0) }).count == 4)
+    #expect(words("कुल") != words("कल") && words("がき") != words("かき") && words("ｶﾞ") == words("ガ"))
+    #expect(words("résumé") == words("resume") && words("שָׁלוֹם") == words("שלום"))
   }
 
   @Test func `ranges cut the words out of the text`() {

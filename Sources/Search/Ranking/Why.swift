@@ -293,7 +293,7 @@ struct Explainer {
       terms.append((places, score(weight.weight, own) + score(weight.stemWeight, all.count)))
     }
     let total = terms.reduce(0) { $0 + $1.score }
-    return joined(terms, text).map { term in
+    return joined(terms, text, query).map { term in
       let first = term.places.first ?? 0..<0
       return Why.Term(
         term: String(decoding: text[first], as: UTF8.self), weight: total > 0 ? Float(term.score / total) : 0,
@@ -301,20 +301,29 @@ struct Explainer {
     }
   }
 
-  /// Pairs of characters that share one become the words that they were cut from, each as often as it is there.
+  /// Pairs of characters that share one become the longest pieces that the question has too, each as often as it is there.
   private func joined(
-    _ terms: [(places: [Range<Int>], score: Double)], _ text: [UInt8]
+    _ terms: [(places: [Range<Int>], score: Double)], _ text: [UInt8], _ query: Int
   ) -> [(places: [Range<Int>], score: Double)] {
     let places = terms.flatMap(\.places).sorted {
       ($0.lowerBound, $0.upperBound) < ($1.lowerBound, $1.upperBound)
     }
+    let asked = WordSplitter.folded(queries[query])
     var runs: [Range<Int>] = []
-    for place in places {
-      if let last = runs.last, place.lowerBound < last.upperBound, text[place.lowerBound] >= 0x80 {
-        runs[runs.count - 1] = last.lowerBound..<max(last.upperBound, place.upperBound)
-      } else {
+    // Of the last run, the first place that one with the next place may begin with.
+    var first = 0
+    for (number, place) in places.enumerated() {
+      guard let last = runs.last, place.lowerBound < last.upperBound, text[place.lowerBound] >= 0x80 else {
+        first = number
         runs.append(place)
+        continue
       }
+      let start = first
+      while first < number,
+        !asked.contains(WordSplitter.folded(Array(text[places[first].lowerBound..<place.upperBound])))
+      { first += 1 }
+      let run = places[first].lowerBound..<max(last.upperBound, place.upperBound)
+      if first == start { runs[runs.count - 1] = run } else { runs.append(run) }
     }
     guard runs.count < places.count else { return terms }
     var found: [(places: [Range<Int>], score: Double)] = []

@@ -28,7 +28,8 @@ struct WordRuns {
         end = word.range.upperBound
         // What is left of "it's" and "we'll".
         if index > 0, Self.isApostrophe(gap), word.term.count <= 2 { continue }
-        let isOut = word.isStopWord || Self.isNegated(text, word, words.dropFirst(index + 1).first)
+        let isOut =
+          word.isStopWord || word.isPiece || Self.isNegated(text, word, words.dropFirst(index + 1).first)
         if isOut || !(gap.allSatisfy(Self.joins) || Self.isApostrophe(gap)) {
           if !run.isEmpty { runs.append(run) }
           run = []

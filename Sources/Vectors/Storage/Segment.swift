@@ -109,7 +109,7 @@ package final class Segment: Sendable {
           key: String(decoding: key, as: UTF8.self), info: info, serial: serial,
           passages: passage..<footer.passages, rows: row..<footer.rows))
     }
-    for number in documents.indices where footer.hasWholeWords {
+    for number in documents.indices where footer.hasNames {
       guard let name = reader.block(), let flags = reader.u32() else { throw damage }
       documents[number].name = name
       documents[number].hasNameRow = flags & 1 != 0

@@ -76,7 +76,7 @@ struct KeyRecord: BitwiseCopyable {
 /// What the end of a segment says of it.
 struct SegmentFooter: Equatable {
   static let magic: UInt64 = 0x3158_4449_5356_4C4D
-  static let version = 3
+  static let version = 4
   /// Bytes: magic, version, dimensions, rows, passages, documents, terms, words, then offset and count of every section,
   /// and a checksum.
   static func bytes(in version: Int) -> Int { 8 * (8 + 2 * Section.count(in: version) + 1) }
@@ -88,9 +88,9 @@ struct SegmentFooter: Equatable {
   var documents = 0
   var terms = 0
   var version = Self.version
-  /// Whether its terms have stems, names and numbers with marks in them; those of an older version are written anew from its
-  /// texts.
-  var hasWholeWords: Bool { version >= 3 }
+  var hasNames: Bool { version >= 3 }
+  /// Whether its terms are those of today's rules; those of an older version are written anew from its texts.
+  var hasWholeWords: Bool { version >= 4 }
   /// Where each section is.
   var sections = [Range<Int>](repeating: 0..<0, count: Section.allCases.count)
 

@@ -12,6 +12,8 @@ package struct Word: Sendable, Equatable {
   package var isStopWord = false
   /// Whether it is a piece of a longer one that is there too.
   package var isPart = false
+  /// Whether it is one or two characters of a text without spaces, in which nobody knows where words end.
+  package var isPiece = false
 }
 
 /// Splits text into words, for an index and for a query alike.
@@ -31,7 +33,7 @@ package enum WordSplitter {
   package static func words(in text: [UInt8]) -> [Word] { text.withUnsafeBytes { words($0) } }
 
   /// The words of UTF-8 text in order. `camelCase`, `snake_case` and what has a number in it, such as `0.65.2`, are found
-  /// whole and by their parts, text without spaces between words by its pairs of characters.
+  /// whole and by their parts, text without spaces between words by its pairs of characters and, as parts, by each.
   package static func words(_ text: UnsafeRawBufferPointer) -> [Word] {
     var words: [Word] = []
     words.reserveCapacity(text.count / 6)
@@ -112,11 +114,10 @@ package enum WordSplitter {
     kind: ScalarKind, length: Int
   ) {
     guard let (scalar, length) = scalar(text, at) else { return (.other, 1) }
-    if isDense(scalar.value) { return (.dense, length) }
     switch scalar.properties.generalCategory {
     case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .decimalNumber,
       .letterNumber, .otherNumber:
-      return (.letter, length)
+      return (isDense(scalar.value) ? .dense : .letter, length)
     case .nonspacingMark, .spacingMark: return (.mark, length)
     default: return (.other, length)
     }
@@ -138,7 +139,7 @@ package enum WordSplitter {
   private static func isDense(_ value: UInt32) -> Bool {
     switch value {
     case 0x3040...0x30FF, 0x31F0...0x31FF, 0x3400...0x4DBF, 0x4E00...0x9FFF, 0xAC00...0xD7A3,
-      0xF900...0xFAFF, 0xFF66...0xFF9D, 0x20000...0x323AF, 0x0E00...0x0EFF, 0x1000...0x109F, 0x1780...0x17FF:
+      0xF900...0xFAFF, 0xFF66...0xFF9F, 0x20000...0x323AF, 0x0E00...0x0EFF, 0x1000...0x109F, 0x1780...0x17FF:
       true
     default: false
     }
@@ -222,24 +223,51 @@ package enum WordSplitter {
     words.append(Word(term: term, range: range, isStopWord: StopWords.contains(term), isPart: isPart))
   }
 
-  /// Pairs of neighbouring characters; one that stands alone is a word.
+  /// Pairs of neighbouring characters, and each of them as a part; one that stands alone is a word. A character has its marks
+  /// with it, and the vowels that are written beside it.
   private static func appendDense(
     _ text: UnsafeRawBufferPointer, _ start: Int, to words: inout [Word]
   ) -> Int {
-    var scalars: [Range<Int>] = []
-    var at = start
-    while at < text.count, text[at] >= 0x80 {
-      let (kind, length) = kindOfScalar(text, at)
+    var characters: [Range<Int>] = []
+    var (at, isOpen) = (start, false)
+    while at < text.count, text[at] >= 0x80, let (scalar, length) = scalar(text, at) {
+      let kind = kindOfScalar(text, at).kind
       guard kind == .dense || kind == .mark else { break }
-      scalars.append(at..<at + length)
+      if let last = characters.last, isOpen || kind == .mark || endsCharacter(scalar.value) {
+        characters[characters.count - 1] = last.lowerBound..<at + length
+      } else {
+        characters.append(at..<at + length)
+      }
+      isOpen = opensCharacter(scalar.value)
       at += length
     }
-    if scalars.count == 1 { append(folded(text, scalars[0]), scalars[0], to: &words) }
-    for (first, second) in zip(scalars, scalars.dropFirst()) {
-      let range = first.lowerBound..<second.upperBound
-      append(folded(text, range), range, to: &words)
+    let first = words.count
+    for (number, character) in characters.enumerated() {
+      if number + 1 < characters.count {
+        let pair = character.lowerBound..<characters[number + 1].upperBound
+        append(folded(text, pair), pair, to: &words)
+      }
+      append(folded(text, character), character, isPart: characters.count > 1, to: &words)
     }
+    for index in first..<words.count { words[index].isPiece = true }
     return at
+  }
+
+  /// Vowels of Thai and Lao that stand before their consonant, and the signs of Khmer and Burmese that put the next one below.
+  private static func opensCharacter(_ value: UInt32) -> Bool {
+    switch value {
+    case 0x0E40...0x0E44, 0x0EC0...0x0EC4, 0x17D2, 0x1039: true
+    default: false
+    }
+  }
+
+  /// Letters that no character begins with: vowels of Thai and Lao after their consonant, the sign of repetition, and the narrow
+  /// sound marks of kana.
+  private static func endsCharacter(_ value: UInt32) -> Bool {
+    switch value {
+    case 0x0E30, 0x0E32, 0x0E33, 0x0E45, 0x0E46, 0x0EB0, 0x0EB2, 0x0EB3, 0x0EC6, 0xFF9E, 0xFF9F: true
+    default: false
+    }
   }
 
   private static func folded(_ text: UnsafeRawBufferPointer, _ range: Range<Int>) -> [UInt8] {
@@ -247,18 +275,23 @@ package enum WordSplitter {
   }
 
   /// A word as it is looked up.
-  static func folded(_ bytes: [UInt8]) -> [UInt8] {
+  package static func folded(_ bytes: [UInt8]) -> [UInt8] {
     let plain = UnicodeNormalization.tables.normalized(bytes, 0..<bytes.count, to: .nfkd) ?? bytes
     var out: [UInt8] = []
     for scalar in String(decoding: plain, as: UTF8.self).unicodeScalars {
       if scalar.isASCII {
         let byte = UInt8(truncatingIfNeeded: scalar.value)
         out.append(asciiClass(byte) == .upper ? byte | 0x20 : byte)
-      } else if scalar.properties.generalCategory != .nonspacingMark {
+      } else if scalar.properties.generalCategory != .nonspacingMark || isLetter(mark: scalar.value) {
         out.append(contentsOf: scalar.properties.lowercaseMapping.utf8)
       }
     }
     return out
+  }
+
+  /// Whether a mark makes another letter, and no accent: vowels and tones from Devanagari to Khmer, and sounds of kana.
+  private static func isLetter(mark: UInt32) -> Bool {
+    (0x0900..<0x1AB0).contains(mark) || mark == 0x3099 || mark == 0x309A
   }
 }
 
