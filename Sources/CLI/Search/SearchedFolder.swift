@@ -135,10 +135,15 @@ struct SearchedFolder {
       for (path, reason) in report.skipped {
         Terminal.printError("left out: \(Terminal.safe(path)): \(Terminal.safe(reason))")
       }
-    } else if !report.skipped.isEmpty {
-      let count = report.skipped.count
-      Terminal.printError(
-        Terminal.dimmedError("\(count) file\(count == 1 ? " is" : "s are") left out; --verbose lists them"))
+      for (path, encoding) in report.guessed {
+        Terminal.printError("read as \(encoding): \(Terminal.safe(path))")
+      }
+    } else {
+      let guesses = Set(report.guessed.map(\.encoding)).sorted().joined(separator: ", ")
+      let counts = [(report.skipped.count, "left out"), (report.guessed.count, "read as " + guesses)]
+      let words = counts.filter { $0.0 > 0 }.map { "\($0) file\($0 == 1 ? " is" : "s are") \($1)" }
+      guard !words.isEmpty else { return }
+      Terminal.printError(Terminal.dimmedError(words.joined(separator: ", ") + "; --verbose lists them"))
     }
   }
 

@@ -59,6 +59,8 @@ package struct FolderReport: Sendable {
   package var renewed = false
   /// Files that are not in the index, with the reason.
   package var skipped: [(path: String, reason: String)] = []
+  /// Files that are read in an encoding that they do not say.
+  package var guessed: [(path: String, encoding: String)] = []
 }
 
 /// Keeps the index of a folder true.
@@ -213,6 +215,7 @@ package struct FolderIndex: Sendable {
         progress(state.encoded - last)
         last = state.encoded
       }
+      if let encoding = source.guessedEncoding { report.guessed.append((entry.path, encoding)) }
       report.encoded += state.encoded
       if state.encoded == 0 { report.renamed += 1 } else { report.indexed += 1 }
     } catch {

@@ -14,6 +14,8 @@ package struct SourceText: Sendable, Equatable {
   /// UTF-8.
   package var text: [UInt8]
   package var kind: TextKind
+  /// The encoding that it was taken to be in, where the file neither is UTF-8 nor says what it is.
+  package var guessedEncoding: String?
 
   package init(_ text: [UInt8], kind: TextKind) {
     self.text = text
@@ -101,8 +103,20 @@ package enum FileReader {
     }
     guard !bytes.isEmpty else { throw .invalidFile("the file is empty") }
     try take(TextEncoding.bytesToDecode(bytes))
-    let text = try TextEncoding.decoded(bytes)
+    let (text, guess) = try TextEncoding.decoded(bytes)
     guard text.contains(where: { $0 > 0x20 }) else { throw .invalidFile("the file holds only white space") }
+    var source = try read(text, ending, &lines, reserve)
+    source.guessedEncoding = guess
+    return source
+  }
+
+  /// - Parameter text: UTF-8.
+  private static func read(
+    _ text: [UInt8], _ ending: String, _ lines: inout LineMap?, _ reserve: (Int) -> Bool
+  ) throws(SearchError) -> SourceText {
+    func take(_ bytes: Int) throws(SearchError) {
+      guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
+    }
     switch ending {
     case _ where html.contains(ending):
       try take(HTMLText.bytesToRead(text))

@@ -1,4 +1,4 @@
-// The bytes of a file as UTF-8: by their mark, by what they are, or by the encoding that the file says it has.
+// The bytes of a file as UTF-8: by their mark, by what they are, by the encoding that the file says it has, or by a safe guess.
 
 import Platform
 
@@ -7,15 +7,16 @@ enum TextEncoding {
   /// What `decoded` takes beside the bytes.
   static func bytesToDecode(_ bytes: [UInt8]) -> Int {
     if isMarkedUTF16(bytes) || bytes.prefix(examined).contains(0) { return 4 * bytes.count }
-    let isElse = (declaredName(bytes).flatMap(known) ?? utf8Name) != utf8Name
+    let isElse = (declaredName(bytes).flatMap(known) ?? utf8Name) != utf8Name || !isUTF8(bytes)
     return bytes.count
       * ((isElse ? 8 : 0) + (isMarked(bytes) ? 1 : 0) + (bytes.contains(UInt8(ascii: "\r")) ? 1 : 0))
   }
 
-  /// UTF-8 with line ends of one byte.
-  static func decoded(_ bytes: [UInt8]) throws(SearchError) -> [UInt8] {
-    let text = try utf8(bytes)
-    guard text.contains(UInt8(ascii: "\r")) else { return text }
+  /// UTF-8 with line ends of one byte, and the name of the encoding where it was guessed.
+  static func decoded(_ bytes: [UInt8]) throws(SearchError) -> (text: [UInt8], guess: String?) {
+    var guess: String?
+    let text = try utf8(bytes, &guess)
+    guard text.contains(UInt8(ascii: "\r")) else { return (text, guess) }
     var out: [UInt8] = []
     out.reserveCapacity(text.count)
     for (index, byte) in text.enumerated() {
@@ -26,10 +27,10 @@ enum TextEncoding {
         out.append(byte)
       }
     }
-    return out
+    return (out, guess)
   }
 
-  private static func utf8(_ bytes: [UInt8]) throws(SearchError) -> [UInt8] {
+  private static func utf8(_ bytes: [UInt8], _ guess: inout String?) throws(SearchError) -> [UInt8] {
     if isMarkedUTF16(bytes) {
       guard bytes.count % 2 == 0 else { throw .invalidFile("the file ends in the middle of a UTF-16 unit") }
       return try checked(fromUTF16(bytes.dropFirst(2), isLittle: bytes[0] == 0xFF))
@@ -47,6 +48,10 @@ enum TextEncoding {
     let letters = text.lazy.filter { $0 & 0xC0 == 0xC0 }.prefix(4).count
     if isUTF8, name == nil || name == utf8Name || letters >= 4 { return text }
     guard let declared, name != utf8Name else {
+      if declared == nil, let found = GuessedEncoding.read(text) {
+        guess = found.name
+        return found.text
+      }
       throw .invalidFile("the file is not UTF-8, and says no other encoding; save it as UTF-8")
     }
     var words = "which is not read"
