@@ -74,6 +74,7 @@ final class HostedNotes: Sendable {
       try HybridSearch(index.view, encoder: encoder, memory: hosted.makeLoan()).run(
         query, clock: { Instant.now.seconds(since: start) }, isUnwanted: isUnwanted)
     }
+    if let cut = answer.cut { Log.info(cut.words) }
     return answer.results.map { result in
       Note(
         path: result.passage.document.key, text: String(decoding: result.passage.text, as: UTF8.self),

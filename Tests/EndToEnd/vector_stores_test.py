@@ -545,3 +545,16 @@ def test_S127_too_many_searches_are_told(s):
         assert statuses.count(429) >= 1 and set(statuses) <= {200, 429, 408}, statuses
         assert other.post(path, {"query": "the mat"})[0] == 200
         return f"{statuses.count(200)} answered, {statuses.count(429)} refused"
+
+
+def test_a_question_that_is_too_long_is_cut_and_it_is_said(s):
+    with served(s) as other:
+        client = strict(other)
+        store = client.vector_stores.create(file_ids=[upload(client, "tarts.md", "The knave stole the tarts.").id])
+        finished(client, store.id)
+        path = f"/v1/vector_stores/{store.id}/search"
+        status, _, body = other.post(path, {"query": "who stole the tarts " + "and the cat sat on the mat " * 400})
+        page = json.loads(body)
+        assert status == 200 and page["data"][0]["filename"] == "tarts.md", page
+        assert page["query_cut"]["tokens"] > 400 > page["query_cut"]["read"] > 8, page
+        assert "query_cut" not in json.loads(other.post(path, {"query": "who stole the tarts"})[2])

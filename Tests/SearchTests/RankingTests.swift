@@ -140,6 +140,20 @@ private struct Notes {
     #expect(try notes.first("NoteThing") == "b")
   }
 
+  @Test func `a question that is longer than the model reads is cut, and it is told`() throws {
+    let notes = try Notes(FakeEncoder(room: 8, fingerprint: "long"))
+    try notes.add("a", "Copper wires.")
+    func answer(_ text: String, _ weights: HybridWeights? = nil) throws -> CutQuestion? {
+      var query = SearchQuery([text, "wires"])
+      query.weights = weights
+      return try HybridSearch(notes.index.view, encoder: notes.encoder).run(query, clock: { 0 }).cut
+    }
+    let long = "where are the copper wires that I bought last"
+    #expect(try answer(long) == CutQuestion(tokens: 9, read: 8))
+    #expect(try answer("where are the copper wires that I bought") == nil)
+    #expect(try answer(long, HybridWeights(embedding: 0, text: 1)) == nil)
+  }
+
   @Test func `what the model cannot read is found by its words`() throws {
     let notes = try Notes(FakeEncoder(fingerprint: "unread", readsOnly: "abcdefghijklmnopqrstuvwxyz"))
     try notes.add("weather", "明日の天気予報は雨です。傘を持って行く。")

@@ -57,7 +57,7 @@ struct SearchedFolder {
       modelPath: model, threads: flags.integer("threads") ?? Machine.cores)
     configuration.version = Version.text
     let (loaded, _) = try Terminal.showingProgress("loading \(model)") { try LoadedModel.open(configuration) }
-    guard let encoder = ModelEncoder(loaded, isBackground: false, cutsQuestions: true) else {
+    guard let encoder = ModelEncoder(loaded, isBackground: false) else {
       throw SearchFolderError.notAnEncoder(model)
     }
     self.encoder = encoder
@@ -162,14 +162,10 @@ struct SearchedFolder {
 
   func search(_ query: SearchQuery, isUnwanted: () -> Bool = { false }) throws(SearchError) -> SearchAnswer {
     let zero = Instant.now
-    let tokens = query.texts.map(encoder.tokenCount).max() ?? 0
-    if tokens > encoder.room {
-      let words =
-        "the question has \(tokens) tokens: the model reads the first \(encoder.room) of them, and all its words count"
-      Terminal.tell(Terminal.dimmedError(words))
-    }
-    return try HybridSearch(index, encoder: encoder, reranker: reranker).run(
+    let answer = try HybridSearch(index, encoder: encoder, reranker: reranker).run(
       query, clock: { Instant.now.seconds(since: zero) }, isUnwanted: isUnwanted)
+    if let cut = answer.cut { Terminal.tell(Terminal.dimmedError(cut.words)) }
+    return answer
   }
 
   // MARK: Export and import

@@ -85,6 +85,17 @@ package protocol PassageReranker: Sendable {
   ) throws(SearchError) -> [Float]
 }
 
+/// A question that is longer than the model reads: its beginning counts for the meaning, and all its words.
+package struct CutQuestion: Sendable, Equatable {
+  package var tokens: Int
+  /// How many the model reads.
+  package var read: Int
+
+  package var words: String {
+    "the question has \(tokens) tokens: the model reads the first \(read) of them, and all its words count"
+  }
+}
+
 /// Results, with what they cost.
 package struct SearchAnswer: Sendable {
   package var results: [SearchResult] = []
@@ -95,6 +106,8 @@ package struct SearchAnswer: Sendable {
   package var sentences = SentenceCount()
   /// The share of a question's tokens that the model does not know, of the worst question.
   package var unread: Float = 0
+  /// The longest question that was cut.
+  package var cut: CutQuestion?
 }
 
 /// Searches one view with one model.
@@ -160,6 +173,9 @@ package struct HybridSearch: Sendable {
       time = now
     }
     let usesVectors = query.weights.map { $0.embedding > 0 } ?? true
+    if usesVectors, let tokens = query.texts.map(encoder.tokenCount).max(), tokens > encoder.room {
+      answer.cut = CutQuestion(tokens: tokens, read: encoder.room)
+    }
     let vectors = usesVectors ? try encoder.encode(query.texts, as: .query, isUnwanted: isUnwanted) : []
     lap(\.embed)
     var candidates: [Place: Candidate] = [:]

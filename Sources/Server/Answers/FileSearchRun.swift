@@ -132,16 +132,7 @@ struct FileSearchRun {
   {
     var stores: [Library.Store] = []
     for (id, _) in tool.stores { stores.append(try library.store(id, core.client)) }
-    // What a model writes may be longer than the other model takes; its beginning says what it looks for.
-    let encoder = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false).encoder
-    var query = SearchQuery(
-      queries.map { text in
-        var text = text
-        while text.count > 1, encoder.tokenCount(text) > encoder.room {
-          text = String(text.prefix(text.count / 2))
-        }
-        return text
-      })
+    var query = SearchQuery(queries)
     query.limit = tool.limit
     query.threshold = Float(tool.ranking.threshold)
     query.weights = tool.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }

@@ -217,7 +217,8 @@ enum OpenAPIVectorStores {
       "file_counts": "FileCounts"},
     "VectorStoreSearchPage": {"object": "'vector_store.search_results.page'", "search_query": ["string"],
       "data": ["VectorStoreResult"], "has_more": "boolean", "next_page": "string|null", "degraded?": "string",
-      "reranked?": "integer"},
+      "reranked?": "integer",
+      "query_cut?": {"tokens": "integer", "read": "integer"}},
     "VectorStoreResult": {"file_id": "string", "filename": "string", "score": "number", "attributes": "object",
       "content": [{"type": "'text'", "text": "string"}], "why?": "object"}
     """#

@@ -28,6 +28,8 @@ struct FoundPassages: Sendable {
   var isDegraded = false
   /// Results that a reranker has judged; nil without one.
   var reranked: Int?
+  /// The question, where the model reads its beginning alone.
+  var cut: CutQuestion?
 }
 
 /// Which reranker puts results in order.
@@ -143,6 +145,7 @@ extension Library {
         state.counts.seconds[phase, default: Histogram(bounds: Histogram.searchSeconds)].observe(time)
       }
     }
+    if let cut = found.cut { Log.info(cut.words) }
     Log.debug("searched", ["phases": found.timing, "results": "\(found.passages.count)"])
     return found
   }
@@ -226,6 +229,7 @@ extension Library {
     let answer = try search.run(
       query, clock: { Instant.now.seconds(since: Instant(nanoseconds: 0)) }, isUnwanted: isUnwanted)
     found.times.add(answer.times)
+    found.cut = answer.cut ?? found.cut
     if let reranked = answer.reranked { found.reranked = (found.reranked ?? 0) + reranked }
     found.count = found.count.adding(answer.count)
     found.sentences = found.sentences.adding(answer.sentences)

@@ -13,21 +13,18 @@ package struct ModelEncoder: PassageEncoder {
   private let model: String
   private let tenant: UInt64
   private let priority: EmbeddingPriority
-  private let cutsQuestions: Bool
   package let fingerprint: String
   package let computation: String
 
   /// - Parameters:
   ///   - isBackground: whether nobody waits for the vectors.
   ///   - tenant: the client, as a number that says nothing else.
-  ///   - cutsQuestions: whether a question that is longer than the model reads loses its end, and is not refused.
   /// - Returns: nil for a model that makes no vectors.
-  package init?(_ model: LoadedModel, isBackground: Bool, tenant: UInt64 = 0, cutsQuestions: Bool = false) {
+  package init?(_ model: LoadedModel, isBackground: Bool, tenant: UInt64 = 0) {
     guard let embedder = model.embedder, embedder.service.limits.labels == 0 else { return nil }
     self.embedder = embedder
     self.model = model.id
     self.tenant = tenant
-    self.cutsQuestions = cutsQuestions
     priority = isBackground ? .background : .interactive
     // The words in front of texts and the rules by which they are cut are part of what vectors depend on.
     let parts = [
@@ -70,8 +67,8 @@ package struct ModelEncoder: PassageEncoder {
     options.prompt = prompt(role)
     options.priority = priority
     options.tenant = tenant
-    // A passage that has more tokens as a whole than in pieces loses the last of them.
-    options.truncation = role == .passage || cutsQuestions ? .right : nil
+    // A passage that has more tokens as a whole than in pieces loses the last of them, a long question its end.
+    options.truncation = .right
     do throws(EmbeddingError) {
       return try embedder.embed(texts.map { .text($0) }, options, isUnwanted: isUnwanted).vectors
     } catch {

@@ -135,6 +135,7 @@ struct VectorStoresRoute {
     ])
     if found.isDegraded { page["degraded"] = "lexical" }
     if let reranked = found.reranked { page["reranked"] = .int(reranked) }
+    if let cut = found.cut { page["query_cut"] = ["tokens": .int(cut.tokens), "read": .int(cut.read)] }
     var response = Response(json: .object(page))
     response.headers.add("server-timing", found.timing)
     response.nameIgnored(body.ignored)
