@@ -3,12 +3,16 @@
 import base64
 import gzip
 import json
+import os
+import pathlib
+import shutil
 import struct
+import tempfile
 
 import anthropic
 
 from messages_test import client as messages_client, refused
-from server import parse
+from server import Server, parse
 from vector_stores_test import pdf, upload
 
 WORDS = "The harbour master keeps eleven lanterns."
@@ -38,6 +42,27 @@ def test_a_file_of_a_chat_message_is_its_text(s):
     status, _, body = s.post("/v1/chat/completions", {
         "model": s.model, "messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-no"}}]}]})
     assert (status, json.loads(body)["error"]["param"]) == (404, "messages[0].content[0].file.file_id"), body
+
+
+def test_a_pdf_is_read_once_for_all_turns(s):
+    with tempfile.TemporaryDirectory() as place:
+        runs = pathlib.Path(place, "runs")
+        program = pathlib.Path(place, "pdftotext")
+        program.write_text(f'#!/bin/sh\necho run >> "{runs}"\nexec "{shutil.which("pdftotext")}" "$@"\n')
+        program.chmod(0o755)
+        other = Server(s.binary, env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}"})
+        try:
+            data = pdf(WORDS)
+            file = upload(other.client, "lanterns.pdf", data).id
+            inline = {"file_data": base64.b64encode(data).decode(), "filename": "lanterns.pdf"}
+            for part in ({"file_id": file}, {"file_id": file}, inline):
+                assert WORDS in prompt(other, [{"type": "file", "file": part}])
+            assert runs.read_text() == "run\n", runs.read_text()
+            assert "Another" in prompt(other, [{"type": "file", "file": {
+                "file_id": upload(other.client, "b.pdf", pdf("Another text.")).id}}])
+            assert runs.read_text() == "run\nrun\n", runs.read_text()
+        finally:
+            assert other.stop() == 0
 
 
 def test_a_file_of_a_response_is_its_text_and_stays_an_id(s):

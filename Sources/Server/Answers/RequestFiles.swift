@@ -142,8 +142,12 @@ struct RequestFiles {
 
   /// PDF and text are told apart by their bytes.
   private func text(_ bytes: [UInt8], _ field: String) throws(APIError) -> String {
-    try core.server.readers.enter(field, isUnwanted: isUnwanted)
-    defer { core.server.readers.leave() }
+    let readers = core.server.readers
+    // Text is read in no time.
+    let key = bytes.starts(with: "%PDF-".utf8) ? SHA256.digest(bytes) : nil
+    if let text = key.flatMap(readers.text) { return try string(text) }
+    try readers.enter(field, isUnwanted: isUnwanted)
+    defer { readers.leave() }
     let text: [UInt8]
     do throws(SearchError) {
       text = try FileReader.read(
@@ -157,6 +161,11 @@ struct RequestFiles {
       default: throw .invalidValue(field, "\(error)")
       }
     }
+    if let key { readers.keep(text, of: key) }
+    return try string(text)
+  }
+
+  private func string(_ text: [UInt8]) throws(APIError) -> String {
     // As a text, and once more in the message that holds it.
     try claim(2 * text.count, of: core.memory)
     return String(decoding: text, as: UTF8.self)

@@ -14,7 +14,7 @@ struct ServerContext: Sendable {
   /// Where images and audio come from, and where they are made ready for the model.
   let media: MediaSources
   /// Who reads files of requests.
-  let readers = FileReaders()
+  let readers: FileReaders
 
   init(models: ModelFleet, settings: ServerSettings) {
     self.models = models
@@ -23,6 +23,7 @@ struct ServerContext: Sendable {
     limits.refusesHostedTools = settings.refusesHostedTools
     if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
     self.limits = limits
+    readers = FileReaders(ledger: models.ledger)
     media = MediaSources(
       desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },
       root: settings.mediaRoot)
