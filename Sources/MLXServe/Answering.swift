@@ -115,7 +115,7 @@ final class AnswerWork: Sendable {
     let tokenizer = model.tokenizer
     let request = GenerationRequest(
       promptTokens: tokenizer.encode(prompt, addSpecialTokens: true),
-      maxTokens: max(1, options.maxTokens ?? model.contextTokens),
+      maxTokens: max(1, options.maxTokens ?? model.maxAnswer),
       sampling: options.sampling(of: model),
       stopTokens: model.endTokens, tokenLimit: tokenizer.vocabularySize)
     let generation = try model.generator().submit(request)

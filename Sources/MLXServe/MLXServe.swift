@@ -176,7 +176,7 @@ public final class ModelServer: Sendable {
 
 /// How an answer is made.
 public struct AnswerOptions: Sendable {
-  /// Most tokens; nil for what the context leaves.
+  /// Most tokens, thinking included; nil for 32,768.
   public var maxTokens: Int?
   /// 0 always takes the likeliest token; nil for what the model's authors recommend.
   public var temperature: Double?

@@ -17,7 +17,7 @@ package struct ChatSession {
     package var system: String?
     /// Nil for the model's own.
     package var sampling: SamplingParameters?
-    /// Most tokens of one answer; nil for what the context leaves.
+    /// Most tokens of one answer; nil for the model's `maxAnswer`.
     package var maxTokens: Int?
     /// Texts that end an answer; they are not part of it.
     package var stops: [String] = []
@@ -211,7 +211,7 @@ package struct ChatSession {
 
   private func request(_ prompt: ModelPrompt) throws(PipelineError) -> GenerationRequest {
     var request = GenerationRequest(
-      promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.contextTokens,
+      promptTokens: prompt.tokens, maxTokens: settings.maxTokens ?? model.maxAnswer,
       sampling: settings.sampling ?? SamplingParameters(model.sampling), stopTokens: model.endTokens,
       tokenLimit: model.tokenizer.vocabularySize)
     request.media = prompt.media

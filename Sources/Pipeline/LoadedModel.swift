@@ -68,10 +68,14 @@ package struct LoadedModel: Sendable {
   package var fill: FillInMiddle?
   /// What the model's authors recommend; empty where its files name no setting.
   package var recommended: SamplingOverrides = [:]
-  /// What holds where they recommend nothing. Settings that they chose together are not mixed with others.
+  /// What holds where they recommend nothing.
   package var defaultSampling = DefaultSampling.local
   /// What holds where a request says nothing.
-  package var sampling: SamplingOverrides { recommended.isEmpty ? defaultSampling.overrides : recommended }
+  package var sampling: SamplingOverrides { defaultSampling.settings(beside: recommended) }
+  /// Most tokens of an answer for which nobody sets a limit.
+  package var maxAnswer = Self.usualMaxAnswer
+  /// What makers of reasoning models recommend for hard questions, thinking included (Qwen3's model card says 32,768).
+  package static let usualMaxAnswer = 32_768
   /// Whether the template is asked for reasoning where a request says nothing; nil leaves it to the template.
   package var thinking: Bool?
   /// Changes when the same request could get another answer: weights, build.

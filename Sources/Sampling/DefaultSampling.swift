@@ -14,4 +14,11 @@ package enum DefaultSampling: String, CaseIterable, Sendable {
     case .openai: [:]
     }
   }
+
+  /// What holds where a request says nothing. Settings that a model's authors chose together are not mixed with others.
+  ///
+  /// - Parameter recommended: what they recommend; empty where their files name no setting.
+  package func settings(beside recommended: SamplingOverrides) -> SamplingOverrides {
+    recommended.isEmpty ? overrides : recommended
+  }
 }

@@ -61,7 +61,8 @@ import Testing
       ("MLXSERVE_PROT", "80"), ("MLXSERVE_MODLE", "x"), ("MLXSERVE_API_KEYS", "k"),
       ("MLXSERVE_CACHE_DIR", "x"),
       ("MLXSERVE_PORT", "80"), ("MLXSERVE_API_KEY", "k"), ("MLXSERVE_CACHE", "/x"), ("MLXSERVE_CONFIG", "/x"),
-      ("MLXSERVE_URL", "http://h"), ("MLXSERVE_GIRAFFE", "1"), ("MLX_PROT", "1"), ("HOME", "/"),
+      ("MLXSERVE_URL", "http://h"), ("MLXSERVE_SHARED", "/x"), ("MLXSERVE_GIRAFFE", "1"), ("MLX_PROT", "1"),
+      ("HOME", "/"),
     ]
     let unread = ConfigurationFile.unread(given.map { (name: $0, value: $1) }, flags: Command.allFlags)
     #expect(

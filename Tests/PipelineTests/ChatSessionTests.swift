@@ -50,6 +50,19 @@ import Testing
     }
   }
 
+  @Test func `an answer without a limit of its own has the model's`() throws {
+    try withModel { model in
+      var bounded = model
+      bounded.maxAnswer = 3
+      for (model, limit, tokens) in [(bounded, nil, 3), (bounded, 2, 2), (bounded, 4, 4)] as [(_, Int?, _)] {
+        var session = try ChatSession(model, settings { $0.maxTokens = limit })
+        let turn = try session.send("Count from one to twenty.", deliver: { _ in })
+        #expect(turn?.generatedTokens == tokens)
+      }
+      #expect(model.maxAnswer == 32_768)
+    }
+  }
+
   @Test func `a stop string ends the answer and is no part of it`() throws {
     try withModel { model in
       var free = try ChatSession(model, settings { _ in })

@@ -319,8 +319,7 @@ extension Verification {
   private mutating func checkSampling(_ folder: ModelFolder) {
     do {
       let recommended = try SamplingOverrides(generationConfig: folder.generationConfig)
-      let words = SamplingParameters.words(
-        recommended.isEmpty ? DefaultSampling.local.overrides : recommended)
+      let words = SamplingParameters.words(DefaultSampling.local.settings(beside: recommended))
       let source =
         !recommended.isEmpty
         ? "by generation_config.json"

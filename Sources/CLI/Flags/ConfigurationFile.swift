@@ -118,8 +118,8 @@ struct ConfigurationFile {
     _ variables: [(name: String, value: String)], flags: [Flag]
   ) -> [(name: String, meant: String?)] {
     let known = flags.compactMap(Self.variable) + ["API_KEY", "CACHE", "CONFIG"].map { prefix + $0 }
-    // The examples read one more.
-    let read = Set(known + [prefix + "URL"])
+    // The examples read one more, and the project's tests some of their own.
+    let read = Set(known + ["URL", "SHARED", "BINARY", "TESTS", "LIBRARY", "PG_BIN"].map { prefix + $0 })
     return variables.filter { name, value in
       name.hasPrefix(prefix) && !read.contains(name) && !isOfKubernetes(name, value)
     }.map { name, _ in

@@ -2,6 +2,7 @@
 
 import Compute
 import OpenAI
+import Pipeline
 import Platform
 import Sampling
 import Server
@@ -142,7 +143,7 @@ enum Flags {
         help: "requests that may wait for a model; more get 429 with Retry-After"),
       Flag(
         name: "max-answer", kind: .integer(0...Int(Int32.max)), placeholder: "N",
-        defaultText: "\(ServerSettings.usualMaxAnswer)",
+        defaultText: "\(LoadedModel.usualMaxAnswer)",
         help:
           "most tokens of an answer whose request sets no limit, thinking included; 0: what the context leaves"
       ),
@@ -326,8 +327,8 @@ enum Flags {
       Flag(name: "system", kind: .text, placeholder: "TEXT", help: "system message"),
       Flag(
         name: "max-tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N",
-        defaultText: "up to the context",
-        help: "most tokens of one answer"),
+        defaultText: "\(LoadedModel.usualMaxAnswer)",
+        help: "most tokens of one answer, thinking included"),
       Flag(
         name: "temperature", kind: .decimal(0...2), placeholder: "T",
         defaultText: "the model's own, else 0.8",

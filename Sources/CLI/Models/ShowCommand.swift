@@ -66,8 +66,8 @@ enum ShowCommand {
     if folder.task == .chat,
       let recommended = try? SamplingOverrides(generationConfig: folder.generationConfig)
     {
-      let sampling = recommended.isEmpty ? DefaultSampling.local.overrides : recommended
-      facts["sampling"] = .string(SamplingParameters.words(sampling))
+      facts["sampling"] = .string(
+        SamplingParameters.words(DefaultSampling.local.settings(beside: recommended)))
       facts["sampling_by"] = recommended.isEmpty ? "default" : "model"
     }
     if let template = try? folder.template() {

@@ -5,6 +5,7 @@ package import Hub
 package import Inference
 package import JSON
 package import OpenAI
+import Pipeline
 import Platform
 
 /// The settings of one server; a fresh value holds the defaults.
@@ -24,7 +25,7 @@ package struct ServerSettings: Sendable {
   /// Most requests of this server that wait for the engine; nil for the engine's own limit.
   package var queueLimit: Int?
   /// Most tokens of an answer whose request sets no limit; `Int.max` for what the context leaves.
-  package var maxAnswer = ServerSettings.usualMaxAnswer
+  package var maxAnswer = LoadedModel.usualMaxAnswer
   /// Responses and conversations; in memory by default.
   package var store = ResponseStore()
   /// Files and vector stores; nil where there is no place for them.
@@ -55,9 +56,6 @@ package struct ServerSettings: Sendable {
   package var now: @Sendable () -> Int = { Int(Instant.wallSeconds) }
 
   package init() {}
-
-  /// What makers of reasoning models recommend for hard questions, thinking included (Qwen3's model card says 32,768).
-  package static let usualMaxAnswer = 32_768
 
   /// Whether what is acknowledged reaches the folders.
   var storeHealth: StoreHealth { store.health + (library?.health ?? StoreHealth()) }
