@@ -159,6 +159,29 @@ def test_a_search_for_tools_that_the_client_makes(s):
     assert count(input=brought, tools=[search]) == count(tools=[search, WEATHER_TOOL])
 
 
+def test_tools_of_OpenAI_that_the_client_runs(s):
+    """Their calls are the items of OpenAI's types, and what came of them reaches the model."""
+    kinds = {
+        "local_shell": ("local_shell_call", lambda call: call.action.command, {"output": "a.txt"}),
+        "shell": ("shell_call", lambda call: call.action.commands, {"output": [
+            {"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
+        "apply_patch": ("apply_patch_call", lambda call: call.operation.path, {"status": "completed", "output": "Done."}),
+    }
+    for tool, (kind, asked, output) in kinds.items():
+        options = {"model": s.model, "tools": [{"type": tool}], "temperature": 0, "reasoning": {"effort": "none"}}
+        response = s.client.responses.create(
+            input="List the files.", tool_choice="required", max_output_tokens=300, **options)
+        call = response.output[-1]
+        assert call.type == kind and call.call_id, response.output
+        # A small model may write until the limit.
+        if response.status == "completed":
+            assert call.status == "completed" and asked(call), call
+        answer = s.client.responses.create(
+            input=[{"role": "user", "content": "List the files."}, call.model_dump(exclude_none=True),
+                   {"type": kind + "_output", "call_id": call.call_id, **output}], max_output_tokens=20, **options)
+        assert answer.output and answer.usage.input_tokens > response.usage.input_tokens
+
+
 def test_tools_of_Anthropic_that_the_client_runs(s):
     client = anthropic.Anthropic(
         base_url=s.base_url.removesuffix("/v1"), api_key="none", max_retries=0, _strict_response_validation=True)

@@ -174,7 +174,8 @@ def test_inputs_that_are_none(s):
         ({"input": [{"role": "user"}]}, "input[0].content"),
         ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[0].call_id"),
         ({"input": [{"type": "computer_call", "id": "x"}]}, "input[0].type"),
-        ({"input": [{"type": "compaction", "encrypted_content": "AAAA"}]}, "input[0].encrypted_content"),
+        ({"input": [{"type": "compaction"}]}, "input[0].encrypted_content"),
+        ({"input": [{"type": "compaction", "encrypted_content": "AAAA"}]}, "input"),
         ({"input": [{"type": "item_reference", "id": "msg_nope"}]}, "input[0]"),
     ]
     for members, param in cases:
@@ -316,16 +317,16 @@ def test_names_of_tools_are_checked(s):
 
 
 def test_tools_of_a_provider_are_left_out_unless_they_are_to_be_refused(s):
-    tools = [{"type": "web_search"}, WEATHER, {"type": "local_shell"}]
+    tools = [{"type": "web_search"}, WEATHER, {"type": "shell", "environment": {"type": "container_auto"}}]
     status, headers, body = raw(s, input=ASK_WEATHER, tools=tools, reasoning={"effort": "none"})
     assert status == 200 and [tool["name"] for tool in body["tools"]] == ["get_weather"]
-    assert headers["x-mlxserve-ignored"] == "tools[0].type=web_search, tools[2].type=local_shell"
+    assert headers["x-mlxserve-ignored"] == "tools[0].type=web_search, tools[2].type=shell"
     assert body["output"][0]["type"] == "function_call"
     bad = raw(s, input="x", tools=[{"type": "web_search"}, {**WEATHER, "name": ""}])[2]
     assert bad["error"]["param"] == "tools[1].name"
     strict = Server(s.binary, "--refuse-hosted-tools")
     try:
-        for kind in ("web_search", "mcp", "code_interpreter", "local_shell"):
+        for kind in ("web_search", "mcp", "code_interpreter", "image_generation"):
             status, _, body = raw(strict, input="x", tools=[WEATHER, {"type": kind, "name": "x"}])
             assert (status, body["error"]["param"]) == (400, "tools[1].type"), body
     finally:

@@ -151,11 +151,12 @@ struct ResponsesRequestTests {
     let twice = SealedContent.compaction.seal(nested.text)
     #expect(
       refusal(#""input":[{"type":"compaction","encrypted_content":"\#(twice)"}]"#)
-        == "invalid_value input[0].type")
-    #expect(
-      refusal(
-        #""input":[{"type":"compaction","encrypted_content":"\#(SealedContent.compaction.seal("{"))"}]"#)
-        == "invalid_value input[0].encrypted_content")
+        == "invalid_value input")
+    for foreign in ["gAAAAABo", SealedContent.compaction.seal("{")] {
+      let item = #"{"type":"compaction","id":"x","encrypted_content":"\#(foreign)"}"#
+      #expect(
+        try messages(#"[\#(item),{"role":"user","content":"v"}]"#) == [["role": "user", "content": "v"]])
+    }
   }
 
   @Test func `items get ids and keep those they have`() throws {

@@ -138,6 +138,65 @@ struct ClientToolTests {
 
   @Test(arguments: [
     (
+      #"{"type":"local_shell"}"#, "local_shell", #"{"command": ["ls"], "timeout_ms": 5}"#,
+      #""action":{"type":"exec","command":["ls"],"env":{},"timeout_ms":5}"#, "lsh_ID"
+    ),
+    (
+      #"{"type":"shell","environment":{"type":"local","skills":[{"name":"pdf","path":"/s","description":"Reads PDF"}]}}"#,
+      "shell", #"{"commands": ["ls", "pwd"]}"#, #""action":{"commands":["ls","pwd"]}"#, "sh_ID"
+    ),
+    (
+      #"{"type":"apply_patch"}"#, "apply_patch", #"{"type": "delete_file", "path": "a"}"#,
+      #""operation":{"type":"delete_file","path":"a"}"#, "apc_ID"
+    ),
+  ]) func `the client runs it, and its calls are items of their own`(
+    tool: String, name: String, arguments: String, asked: String, id: String
+  ) throws {
+    let service = service(name, arguments)
+    let app = makeApp(service)
+    let body =
+      #"{"model":"m","input":"go","tools":[\#(tool)],"tool_choice":{"type":"\#(name)"},"stream":true}"#
+    let stream = try app.send("POST", "/v1/responses", body: body).text
+    let lines = stream.split(separator: "\n").filter { $0.hasPrefix("data: {") }
+    let items = try lines.map { try JSONValue(parsing: String($0.dropFirst(6))) }.compactMap { $0["item"] }
+    let end = #","call_id":"call_ID",\#(asked)}"#
+    #expect(
+      items.last?.text == #"{"id":"\#(id)","type":"\#(name)_call","status":"completed"\#(end)"#, "\(stream)")
+    #expect(items.first?["status"] == "in_progress" && items.count == 2)
+    #expect(shown(service) == name)
+    #expect(try app.send("GET", "/v1/responses/resp_ID?stream=true").text == stream)
+  }
+
+  @Test(arguments: [
+    (
+      #"{"type":"local_shell_call","id":"l","call_id":"c","action":{"type":"exec","command":["ls"],"env":{}},"status":"completed"}"#,
+      #"{"type":"local_shell_call_output","call_id":"c","output":"a.txt"}"#, "a.txt"
+    ),
+    (
+      #"{"type":"shell_call","call_id":"c","action":{"commands":["ls"]}}"#,
+      #"{"type":"shell_call_output","call_id":"c","output":[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":0}}]}"#,
+      #"[{"stdout":"a","stderr":"","outcome":{"type":"exit","exit_code":0}}]"#
+    ),
+    (
+      #"{"type":"apply_patch_call","call_id":"c","operation":{"type":"delete_file","path":"a"},"status":"completed"}"#,
+      #"{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"no such file"}"#,
+      "Error: no such file"
+    ),
+    (
+      #"{"type":"apply_patch_call","call_id":"c","operation":{"type":"delete_file","path":"a"},"status":"completed"}"#,
+      #"{"type":"apply_patch_call_output","call_id":"c","status":"completed"}"#, "completed"
+    ),
+  ]) func `what came of it reaches the model`(call: String, output: String, text: String) throws {
+    let service = FakeService("xyz")
+    let answer = try makeApp(service).send(
+      "POST", "/v1/responses",
+      body: #"{"model":"m","input":[{"role":"user","content":"go"},\#(call),\#(output)]}"#)
+    #expect(answer.status == 200, "\(answer.text)")
+    #expect(prompt(service).contains("tool\n\(text)"), "\(prompt(service))")
+  }
+
+  @Test(arguments: [
+    (
       #"{"type":"tool_search_output","call_id":"c","execution":"client","tools":[TOOL]}"#,
       "tool_search weather", true
     ),
@@ -235,7 +294,7 @@ struct ClientToolTests {
       #"{"type":"allowed_tools","mode":"auto","tools":[{"type":"web_search"},{"type":"function","name":"b"}]}"#
     let answer = try responses(service, #""tools":[\#(tools)],"tool_choice":\#(allowed)"#)
     #expect(answer.status == 200 && shown(service) == "b", "\(answer.text)")
-    let other = allowed.replacing("web_search", with: "shell")
+    let other = allowed.replacing("web_search", with: "image_generation")
     #expect(
       try responses(FakeService("xyz"), #""tools":[\#(tools)],"tool_choice":\#(other)"#).refusal
         == "400 unsupported_value tool_choice.tools[0].type")
@@ -337,6 +396,16 @@ struct ClientToolTests {
       "/v1/messages",
       #""max_tokens":9,"messages":[{"role":"user","content":"go"}],"context_management":{"edits":[{"type":"compact_20260112"},{"type":"clear_thinking_20251015"}]}"#,
       "context_management.edits[0].type=compact_20260112, context_management.edits[1].type=clear_thinking_20251015"
+    ),
+    (
+      "/v1/messages",
+      #""max_tokens":9,"messages":[{"role":"user","content":"go"}],"compaction":{"type":"summarize"}"#,
+      "compaction"
+    ),
+    (
+      "/v1/responses",
+      #""input":[{"type":"compaction","encrypted_content":"gAAAAABo"},{"role":"user","content":"go"}]"#,
+      "input[0].type=compaction"
     ),
     (
       "/v1/messages/count_tokens",

@@ -40,7 +40,9 @@ extension MessagesRequest {
     chat.topLogprobs = try ChatRequest.topLogprobs(&fields, limits: limits)
     var thinking = ThinkingOptions()
     showsThinking = try Self.readThinking(&fields, maxTokens: chat.options.maxTokens, into: &thinking)
-    let unused = try ContextManagement.entries(&fields)
+    var unused = try ContextManagement.entries(&fields)
+    // To count tokens it means nothing.
+    if fields.value("compaction") != nil, !onlyCounts { unused.append("compaction") }
     chat.set(try Self.tools(&fields, limits: limits))
     chat.dropped += unused
     var output = try fields.fields("output_config")
@@ -48,7 +50,7 @@ extension MessagesRequest {
     chat.set(thinking)
     let format = try Self.format(&output, limits: limits)
     chat.format = try ResponseFormat.read(&fields, own: format, limits: limits)
-    try Self.acceptHints(&fields, onlyCounts: onlyCounts)
+    try Self.acceptHints(&fields)
     ignored = try ForeignFields.unknown(in: fields)
   }
 
@@ -88,17 +90,13 @@ extension MessagesRequest {
   }
 
   /// Fields that only hint; their types are checked.
-  private static func acceptHints(_ fields: inout Fields, onlyCounts: Bool) throws(APIError) {
+  private static func acceptHints(_ fields: inout Fields) throws(APIError) {
     if var metadata = try fields.fields("metadata") { _ = try metadata.string("user_id") }
     _ = try fields.object("cache_control")
     _ = try fields.word("service_tier", of: ["auto", "standard_only"])
     _ = try fields.word("speed", of: ["standard", "fast"])
     _ = try fields.string("inference_geo")
     try refuseThread(&fields)
-    if !onlyCounts {
-      try fields.refuse("compaction", because: "this server writes no summaries; ask for one in a message")
-    }
-    _ = fields.value("compaction")
     try fields.refuse("container", because: "this server runs no containers")
     try fields.refuse("mcp_servers", because: "this server calls no tools itself")
     try fields.refuse("stop", because: "here it is 'stop_sequences'")

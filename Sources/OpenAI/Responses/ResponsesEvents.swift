@@ -33,8 +33,8 @@ package struct ResponseEventWriter: Sendable {
     case call(id: String, callID: String, name: String, namespace: String? = nil)
     /// A call of a tool that takes free text.
     case customCall(id: String, callID: String, name: String, namespace: String? = nil)
-    /// A search for tools, which the client makes: it is told whole.
-    case toolSearch(id: String, callID: String)
+    /// A call of a tool whose calls are items of their own: it is told whole.
+    case clientCall(id: String, callID: String, tool: String)
     /// A search in files, which has no text of its own.
     case fileSearch(id: String)
   }
@@ -108,7 +108,7 @@ package struct ResponseEventWriter: Sendable {
       events.append(summaryPartEvent("response.reasoning_summary_part.added", id, ""))
     case .reasoning(let id, asSummary: false):
       events.append(partEvent("response.content_part.added", id, reasoningPart("")))
-    case .call, .customCall, .toolSearch: break
+    case .call, .customCall, .clientCall: break
     case .fileSearch(let id): events.append(searchEvent("in_progress", id))
     }
     return events
@@ -165,7 +165,7 @@ package struct ResponseEventWriter: Sendable {
     open?.text += text
     open?.logprobs += logprobs
     if case .reasoning = item, reasoning == .none { return [] }
-    if case .toolSearch = item { return [] }
+    if case .clientCall = item { return [] }
     open?.cuts.add(bytes: text.utf8.count, logprobs: logprobs.count)
     let index = JSONValue.int(output.count)
     switch item {
@@ -199,7 +199,7 @@ package struct ResponseEventWriter: Sendable {
           "response.custom_tool_call_input.delta",
           [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
       ]
-    case .fileSearch, .toolSearch: return []
+    case .fileSearch, .clientCall: return []
     }
   }
 
@@ -271,7 +271,7 @@ package struct ResponseEventWriter: Sendable {
             ("arguments", .string(current.text)),
           ])
       ]
-    case .fileSearch, .toolSearch: return []
+    case .fileSearch, .clientCall: return []
     }
   }
 
@@ -317,15 +317,6 @@ package struct ResponseEventWriter: Sendable {
     return .object(item)
   }
 
-  private static func toolSearch(_ id: String, _ callID: String, _ status: JSONValue, _ arguments: String)
-    -> JSONValue
-  {
-    [
-      "id": .string(id), "type": "tool_search_call", "status": status, "call_id": .string(callID),
-      "execution": "client", "arguments": Tool.object(of: arguments),
-    ]
-  }
-
   private func started(_ item: Item) -> JSONValue {
     switch item {
     case .message(let id):
@@ -348,7 +339,8 @@ package struct ResponseEventWriter: Sendable {
           ("name", name), ("input", ""),
         ],
         namespace)
-    case .toolSearch(let id, let callID): Self.toolSearch(id, callID, "in_progress", "")
+    case .clientCall(let id, let callID, let tool):
+      ClientToolItem.item(ofTool: tool, id: id, callID: callID, status: "in_progress", arguments: "")
     case .fileSearch(let id):
       ["id": .string(id), "type": "file_search_call", "status": "in_progress", "queries": [], "results": nil]
     }
@@ -383,7 +375,8 @@ package struct ResponseEventWriter: Sendable {
           ("input", current.text),
         ],
         namespace)
-    case .toolSearch(let id, let callID): return Self.toolSearch(id, callID, status, current.text)
+    case .clientCall(let id, let callID, let tool):
+      return ClientToolItem.item(ofTool: tool, id: id, callID: callID, status: word, arguments: current.text)
     case .fileSearch(let id):
       // A search that was cut off.
       return [

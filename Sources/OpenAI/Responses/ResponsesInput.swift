@@ -81,11 +81,13 @@ package struct ResponsesItemReader {
     case "function_call_output": result = try readOutput(&item, prefix: "fco_")
     case "custom_tool_call_output": result = try readOutput(&item, prefix: "ctco_")
     case "item_reference" where !isInner: result = try readReference(&item)
-    case "compaction" where !isInner:
-      for inner in try openCompaction(&item) {
-        try readItem(inner, path: path, into: &input, isInner: true)
+    case "compaction":
+      if !isInner, let inner = try openCompaction(&item) {
+        for item in inner { try readItem(item, path: path, into: &input, isInner: true) }
+        return
       }
-      return
+      input.unused.append("\(path).type=compaction")
+      result = identified(item.object, prefix: "cmp_")
     case "tool_search_output", "additional_tools":
       // The tools themselves are read with those of the request.
       guard try item.array("tools", maxCount: limits.tools) != nil else { throw .missing("\(path).tools") }
@@ -123,13 +125,12 @@ package struct ResponsesItemReader {
     return found
   }
 
-  private func openCompaction(_ item: inout Fields) throws(APIError) -> [JSONValue] {
+  /// Nil for what another server has made, or what is damaged.
+  private func openCompaction(_ item: inout Fields) throws(APIError) -> [JSONValue]? {
     let envelope = try item.requiredString("encrypted_content")
     guard let text = SealedContent.compaction.open(envelope), let value = try? JSONValue(parsing: text),
       let items = value.arrayValue
-    else {
-      throw .invalidValue(item.name(of: "encrypted_content"), "it was not made by this server, or is damaged")
-    }
+    else { return nil }
     guard items.count <= limits.messages else {
       throw .invalidValue(item.name(of: "encrypted_content"), "it holds too many items")
     }

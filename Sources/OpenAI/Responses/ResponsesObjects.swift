@@ -206,11 +206,10 @@ package enum ResponseReplay {
           namespace: item["namespace"]?.stringValue),
         item["input"]?.stringValue ?? "", []
       )
-    case "tool_search_call":
-      return (
-        .toolSearch(id: id, callID: item["call_id"]?.stringValue ?? ""), item["arguments"]?.text ?? "", []
-      )
-    default: return nil
+    default:
+      return ClientToolItem.call(of: item).map {
+        (.clientCall(id: id, callID: $0.callID, tool: $0.tool), $0.arguments, [])
+      }
     }
   }
 

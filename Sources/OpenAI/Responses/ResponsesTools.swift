@@ -25,10 +25,6 @@ struct ResponsesTools: Sendable {
       case "file_search":
         try FileSearchTool.read(&tool, into: &fileSearch, &selection, limits: limits)
         echoed += [fileSearch?.echo].compactMap(\.self)
-      case "tool_search" where try tool.word("execution", of: ["server", "client"]) == "client":
-        try selection.add(Tool(search: &tool, limits: limits))
-        hasSearch = true
-        echoed.append(Self.withoutNulls(tool))
       case let type:
         if let echo = try read(&tool, type: type, isLoaded: false, limits: limits) { echoed.append(echo) }
       }
@@ -76,7 +72,7 @@ struct ResponsesTools: Sendable {
     .object(JSONObject(tool.object.entries.lazy.filter { !$0.value.isNull }.map { ($0.key, $0.value) }))
   }
 
-  /// Reads a function, a custom tool, or a namespace of both.
+  /// Reads a function, a custom tool, a namespace of both, or a tool whose calls are items of their own.
   ///
   /// - Parameter isLoaded: whether an item of the conversation brings it.
   /// - Returns: what the response repeats; nil for a tool that is left out.
@@ -101,8 +97,13 @@ struct ResponsesTools: Sendable {
       try readNamespace(&tool, isLoaded: isLoaded, limits: limits)
       return Self.withoutNulls(tool)
     default:
-      try selection.drop(tool, type: type, limits: limits)
-      return nil
+      guard let own = try ClientToolItem.tool(&tool, type: type, limits: limits) else {
+        try selection.drop(tool, type: type, limits: limits)
+        return nil
+      }
+      hasSearch = hasSearch || type == Tool.searchName
+      try take(own, isLoaded, limits)
+      return Self.withoutNulls(tool)
     }
   }
 

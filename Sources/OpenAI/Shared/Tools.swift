@@ -9,8 +9,8 @@ package struct Tool: Sendable, Equatable {
     case function
     /// Free text, which the model writes as the argument `input`.
     case custom
-    /// A search for further tools, which the client makes.
-    case search
+    /// One that the client runs, whose calls are items of their own with ids that begin so.
+    case item(idPrefix: String)
   }
 
   /// What describes the text of a custom tool.
@@ -129,21 +129,11 @@ package struct Tool: Sendable, Equatable {
   /// The name of a search for further tools.
   static let searchName = "tool_search"
 
-  /// Reads a search for further tools that the client makes: `description` and `parameters`, which may be missing.
-  init(search tool: inout Fields, limits: RequestLimits) throws(APIError) {
-    var function = try Fields(
-      [
-        "name": .string(Self.searchName),
-        "description": tool.value("description")
-          ?? "Finds further tools by what they do. The tools that it finds can be called afterwards.",
-        "parameters": tool.value("parameters")
-          ?? [
-            "type": "object", "properties": ["query": ["type": "string"]], "required": ["query"],
-            "additionalProperties": false,
-          ],
-      ], path: tool.path)
-    try self.init(&function, limits: limits)
-    kind = .search
+  /// A function whose calls are items of their own.
+  init(item function: JSONValue, idPrefix: String, path: String, limits: RequestLimits) throws(APIError) {
+    var fields = try Fields(function, path: path)
+    try self.init(&fields, limits: limits)
+    kind = .item(idPrefix: idPrefix)
   }
 
   /// The same tool within a namespace: the model knows it by both names.
@@ -241,7 +231,7 @@ enum ToolChoiceWords {
     init(type: String, of fields: Fields) {
       text = type
       field = fields.name(of: "type")
-      isType = type != Tool.searchName
+      isType = !ClientToolItem.isTool(type)
     }
   }
 

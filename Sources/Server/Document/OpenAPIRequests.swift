@@ -476,7 +476,8 @@ enum OpenAPIRequests {
       "inference_geo": {"type": "string"},
       "context_management": {"type": "object", "properties": {
         "edits": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}}},
-      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused), "compaction": \#(refused)}}
+      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused),
+      "compaction": {"type": "object"}}}
     """#
   }
 

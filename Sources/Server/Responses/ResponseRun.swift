@@ -238,7 +238,7 @@ final class ResponseRun {
     customArguments = tool?.kind == .custom ? "" : nil
     return switch tool?.kind {
     case .custom: .customCall(id: newID("ctc_"), callID: callID, name: ownName, namespace: namespace)
-    case .search: .toolSearch(id: newID("tsc_"), callID: callID)
+    case .item(let prefix): .clientCall(id: newID(prefix), callID: callID, tool: name)
     case .function, nil: .call(id: newID("fc_"), callID: callID, name: ownName, namespace: namespace)
     }
   }
