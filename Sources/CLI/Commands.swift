@@ -11,86 +11,96 @@ extension Command {
 
   static let all: [Command] = [
     Command(
-      name: "serve", summary: "serve models to OpenAI clients (the default command)",
-      usage: "mlxserve --model DIR [--port N] [--host H] [flags]",
-      groups: Flags.serving, run: ServeCommand.run),
+      name: "serve", section: .talk, summary: "serve models to OpenAI clients (the default command)",
+      usage: "mlxserve [serve] [MODEL] [--port N] [--host H] [flags]",
+      groups: Flags.serving, takesModel: true, run: ServeCommand.run),
     Command(
-      name: "chat", summary: "talk to a model in the terminal",
-      usage: "mlxserve chat [--model] DIR [flags]",
-      groups: [Flags.model, Flags.chat, Flags.cache], takesNames: true, run: ChatCommand.run),
+      name: "chat", section: .talk, summary: "talk to a model in the terminal",
+      usage: "mlxserve chat [MODEL] [flags]",
+      groups: [Flags.model, Flags.chat, Flags.cache], takesModel: true, run: ChatCommand.run),
     Command(
-      name: "run", summary: "answer one prompt, with standard input as its context; without one, talk",
-      usage: "mlxserve run DIR [\"prompt\"] [flags]",
+      name: "run", section: .talk,
+      summary: "answer one prompt, with standard input as its context; without one, talk",
+      usage: "mlxserve run MODEL [\"prompt\"] [flags]",
       groups: [Flags.model, Flags.chat, Flags.answer, Flags.cache], takesNames: true,
       run: ChatCommand.runOnce),
     Command(
-      name: "pull", summary: "download a model from the hub",
+      name: "pull", section: .models, summary: "download a model from the hub",
       usage: "mlxserve pull OWNER/NAME[@REVISION] [flags]",
       groups: [Flags.pull, Flags.cache], takesNames: true, run: PullCommand.run),
     Command(
-      name: "models", summary: "list models with a short name, their sizes and needs",
+      name: "models", section: .models, summary: "list models with a short name, their sizes and needs",
       usage: "mlxserve models [WORD...] [flags]",
       groups: [Flags.knownModels, Flags.cache], takesNames: true, run: ModelsCommand.run),
     Command(
-      name: "list", summary: "list the models that are here",
+      name: "list", section: .models, summary: "list the models that are here",
       usage: "mlxserve list [flags]",
       groups: [Flags.list, Flags.cache], run: ListCommand.run),
     Command(
-      name: "show", summary: "show what a model is and needs",
+      name: "show", section: .models, summary: "show what a model is and needs",
       usage: "mlxserve show NAME [flags]",
       groups: [Flags.show, Flags.cache], takesNames: true, run: ShowCommand.run),
     Command(
-      name: "rm", summary: "remove models from the cache",
+      name: "rm", section: .models, summary: "remove models from the cache",
       usage: "mlxserve rm NAME... [flags]",
       groups: [Flags.remove, Flags.cache], takesNames: true, run: RemoveCommand.run),
     Command(
-      name: "prepare",
+      name: "prepare", section: .models,
       summary: "put a model's weights into the order of this machine's kernels, for quick starts",
       usage: "mlxserve prepare MODEL [flags]",
-      groups: [Flags.preparedModel, Flags.prepare, Flags.cache], takesNames: true, run: PrepareCommand.run),
+      groups: [Flags.preparedModel, Flags.prepare, Flags.cache], takesModel: true, run: PrepareCommand.run),
     Command(
-      name: "search", summary: "search a folder of notes by meaning, and say why each result is there",
+      name: "search", section: .search,
+      summary: "search a folder of notes by meaning, and say why each result is there",
       usage: "mlxserve search FOLDER \"what I look for\" [flags]",
       groups: [Flags.search], takesNames: true, run: SearchCommand.run),
     Command(
-      name: "embed", summary: "print vectors of texts, or how near the texts are to each other",
-      usage: "mlxserve embed --model DIR [TEXT...] [flags]",
+      name: "embed", section: .search,
+      summary: "print vectors of texts, or how near the texts are to each other",
+      usage: "mlxserve embed MODEL [TEXT...] [flags]",
       groups: [Flags.encoder, Flags.embed, Flags.cache], takesNames: true, run: EmbedCommand.run),
     Command(
-      name: "bench", summary: "measure prefill and decode speed, or that of searches in an index",
-      usage: "mlxserve bench --model DIR [flags]",
-      groups: [Flags.model, Flags.bench, Flags.cache], run: BenchCommand.run),
+      name: "bench", section: .measure,
+      summary: "measure prefill and decode speed, or that of searches in an index",
+      usage: "mlxserve bench MODEL [flags]",
+      groups: [Flags.model, Flags.bench, Flags.cache], takesModel: true, run: BenchCommand.run),
     Command(
-      name: "perplexity", summary: "measure how well a model predicts a text, and what fast mode costs",
-      usage: "mlxserve perplexity --model DIR --text FILE [flags]",
-      groups: [Flags.evaluatedModel, Flags.perplexity, Flags.cache], run: PerplexityCommand.run),
+      name: "perplexity", section: .measure,
+      summary: "measure how well a model predicts a text, and what fast mode costs",
+      usage: "mlxserve perplexity MODEL --text FILE [flags]",
+      groups: [Flags.evaluatedModel, Flags.perplexity, Flags.cache], takesModel: true,
+      run: PerplexityCommand.run),
     Command(
-      name: "verify", summary: "check a model folder before it is used, and what a server has stored",
-      usage: "mlxserve verify --model DIR [flags]",
-      groups: [Flags.evaluatedModel, Flags.verify, Flags.cache], run: VerifyCommand.run),
+      name: "verify", section: .measure,
+      summary: "check a model folder before it is used, and what a server has stored",
+      usage: "mlxserve verify MODEL [flags]",
+      groups: [Flags.evaluatedModel, Flags.verify, Flags.cache], takesModel: true, run: VerifyCommand.run),
     Command(
-      name: "media", summary: "show what the decoders make of an image or an audio clip",
+      name: "media", section: .measure, summary: "show what the decoders make of an image or an audio clip",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
     Command(
-      name: "doctor", summary: "say what this machine has for serving, and what is missing",
+      name: "doctor", section: .measure,
+      summary: "say what this machine has for serving, and what is missing",
       usage: "mlxserve doctor [flags]",
       groups: [Flags.report, Flags.doctor, Flags.place, Flags.cache], run: DoctorCommand.run),
     Command(
-      name: "config", summary: "show the value of every flag of serve, and where it came from",
+      name: "config", section: .program,
+      summary: "show the value of every flag of serve, and where it came from",
       usage: "mlxserve config [--show] [flags of serve]",
       groups: [Flags.config] + Flags.serving, run: ConfigCommand.run),
     Command(
-      name: "health", summary: "ask a server of this machine whether it is ready",
+      name: "health", section: .program, summary: "ask a server of this machine whether it is ready",
       usage: "mlxserve health [--host H] [--port N]",
       groups: [Flags.place, Flags.health], run: HealthCommand.run),
     Command(
-      name: "version", summary: "print the version, the build and the kernels",
+      name: "version", section: .program, summary: "print the version, the build and the kernels",
       usage: "mlxserve version [--json]", groups: [Flags.report], run: VersionCommand.run),
     Command(
-      name: "completions", summary: "print what a shell completes: bash, zsh or fish",
+      name: "completions", section: .program, summary: "print what a shell completes: bash, zsh or fish",
       usage: "mlxserve completions SHELL", groups: [], takesNames: true, run: CompletionsCommand.run),
     Command(
-      name: "man", summary: "print the manual page", usage: "mlxserve man", groups: [], run: ManCommand.run),
+      name: "man", section: .program, summary: "print the manual page", usage: "mlxserve man", groups: [],
+      run: ManCommand.run),
   ]
 }
 
@@ -111,10 +121,11 @@ package enum CommandLineTool {
   }
 
   static func run(_ arguments: [String]) -> Int32 {
+    var command: Command?
     do {
-      return try dispatch(arguments)
+      return try dispatch(arguments, &command)
     } catch let error as UsageError {
-      Terminal.tell("mlxserve: \(error)\nTry 'mlxserve --help'.")
+      Terminal.tell("mlxserve: \(error)\nTry 'mlxserve \(command.map { $0.name + " " } ?? "")--help'.")
       return 2
     } catch {
       Terminal.tell("mlxserve: \(error)")
@@ -122,24 +133,33 @@ package enum CommandLineTool {
     }
   }
 
-  private static func dispatch(_ arguments: [String]) throws -> Int32 {
+  /// - Parameter command: set once it is known, also where what follows is wrong.
+  private static func dispatch(_ arguments: [String], _ command: inout Command?) throws -> Int32 {
     var rest = arguments[...]
-    var command: Command?
     if let first = rest.first, !first.hasPrefix("-") {
       rest = rest.dropFirst()
       if first == "help" {
-        return printHelp(for: try rest.first.map { try find($0) })
+        let name = rest.first { !$0.hasPrefix("-") }
+        return printHelp(for: try name.map { try find($0) }, isWhole: rest.contains("--all"))
       }
       command = try find(first)
     }
-    if rest.contains("--help") || rest.contains("-h") { return printHelp(for: command) }
-    if rest.contains("--version") {
+    if rest.contains("--help") || rest.contains("-h") {
+      return printHelp(for: command, isWhole: rest.contains("--all"))
+    }
+    let chosen = command ?? Command.all[0]
+    if rest.contains("--version") || (rest.contains("-v") && !chosen.flags.contains { $0.name == "verbose" })
+    {
       for line in BuildInfo.lines { Terminal.print(line) }
       return 0
     }
-    let chosen = command ?? Command.all[0]
-    let flags = try withSettings(
-      try ParsedFlags(rest, flags: chosen.flags, takesArguments: chosen.takesNames), of: chosen)
+    var given = try ParsedFlags(
+      rest, flags: chosen.flags, takesArguments: chosen.takesNames || chosen.takesModel)
+    if chosen.takesModel {
+      given.takeModel(several: chosen.flags.contains { $0.name == "model" && $0.isRepeatable })
+    }
+    if !chosen.takesNames, let word = given.arguments.first { throw UsageError.unexpectedArgument(word) }
+    let flags = try withSettings(given, of: chosen)
     if rest.isEmpty && command == nil && !flags.isSet("model") && !flags.isSet("models-dir")
       && !flags.isSet("allow-pull")
     {
@@ -164,7 +184,7 @@ package enum CommandLineTool {
       Terminal.safe(name),
       // What users of other servers type first.
       suggestion: File.isDirectory(name)
-        ? "serve --model \(Terminal.safe(name))"
+        ? "serve \(Terminal.safe(name))"
         : otherNames[name] ?? suggest(for: name, among: Command.all.map(\.name) + ["help"]))
   }
 
@@ -197,8 +217,9 @@ package enum CommandLineTool {
     }
   }
 
-  private static func printHelp(for command: Command?) -> Int32 {
-    Terminal.print(command.map { Help.text(of: $0) } ?? Help.overview(Command.all))
+  private static func printHelp(for command: Command?, isWhole: Bool) -> Int32 {
+    Terminal.print(
+      command.map { Help.text(of: $0, isWhole: isWhole) } ?? Help.overview(Command.all, isWhole: isWhole))
     return 0
   }
 }

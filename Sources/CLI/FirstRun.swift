@@ -7,27 +7,24 @@ enum FirstRun {
   /// - Returns: the exit code: nothing was served.
   static func greet(_ flags: ParsedFlags) throws -> Int32 {
     let settings = try flags.hubSettings()
-    let cache = HubCache(root: settings.cache)
-    let here = cache.repositories().filter { name in
-      cache.commit(of: ModelReference(name)).map { cache.state(name, commit: $0) == .whole } ?? false
-    }
-    let fitting = KnownModels.fitting(memory: MemoryLimit.bytes)
+    let here = ModelLocator.here(settings).map(\.name)
+    let fitting = ModelSpeed.fitting
     if here.isEmpty {
-      let words = fitting.map { " \($0.name) (\(Size.words($0.bytes))) suits this machine." } ?? ""
+      let words = fitting.map { " \(ModelSpeed.words($0)) suits this machine." } ?? ""
       Terminal.tell("There is no model here yet.\(words)")
     } else {
       let more = here.count > 5 ? ", ..." : ""
-      Terminal.tell("Here: " + here.prefix(5).map(\.text).joined(separator: ", ") + more)
+      Terminal.tell("Here: " + here.prefix(5).joined(separator: ", ") + more)
     }
     if let fitting {
       Terminal.printError("\(here.isEmpty ? "Fetch it:    " : "Fetch one:   ")mlxserve pull \(fitting.name)")
     }
-    if let name = here.first?.text ?? fitting?.name {
+    if let name = here.first ?? fitting?.name {
       Terminal.printError("Talk to it:  mlxserve run \(name)")
-      Terminal.printError("Serve it:    mlxserve --model \(name)")
+      Terminal.printError("Serve it:    mlxserve serve \(name)")
     }
     Terminal.printError("All models:  mlxserve models")
-    Terminal.printError("All flags:   mlxserve --help")
+    Terminal.printError("Help:        mlxserve --help")
     return ExitCode.usage
   }
 }

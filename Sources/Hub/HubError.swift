@@ -40,7 +40,7 @@ package enum HubError: Error, Sendable, Equatable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .badName(let name, let problem): "'\(Self.plain(name))' is no name of a model: \(problem)"
+    case .badName(let name, let problem): "'\(Self.plain(name))' cannot be the name of a model: \(problem)"
     case .badSetting(let name, let problem): "\(name) \(problem)"
     case .noProgram(let problem): problem
     case .offline(let what, let cache):

@@ -86,8 +86,8 @@ package struct ModelReference: Sendable, Hashable {
   package static let usualRevision = "main"
   package var revisionName: String { revision ?? Self.usualRevision }
 
-  /// Reads a short name of `KnownModels`, `owner/name`, `owner/name@revision`, `owner/name:revision`, `hf://owner/name`, or the address of the model's
-  /// page at the hub.
+  /// Reads a short name of `KnownModels`, with the tags that Ollama's have, `owner/name`, `owner/name@revision`,
+  /// `owner/name:revision`, `hf://owner/name`, or the address of the model's page at the hub, also without its scheme.
   ///
   /// - Parameter host: of the hub.
   package init(_ text: String, host: String) throws(HubError) {
@@ -100,16 +100,36 @@ package struct ModelReference: Sendable, Hashable {
     if let page = try Self.page(text, host: host) {
       (rest, revision) = page
     } else {
-      if rest.hasPrefix("hf://") { rest = String(rest.dropFirst(5)) }
+      for prefix in ["hf://", host + "/", Self.shortHost(of: host) + "/"] where rest.hasPrefix(prefix) {
+        rest = String(rest.dropFirst(prefix.count))
+        break
+      }
       let marks = [UInt8(ascii: "@"), UInt8(ascii: ":")]
       if let mark = rest.utf8.firstIndex(where: { marks.contains($0) }) {
         revision = String(rest[rest.index(after: mark)...])
         rest = String(rest[..<mark])
       }
+      // How Ollama's clients and llama.cpp's name a model's usual state, and one of its files.
+      if revision?.lowercased() == "latest" { revision = nil }
+      if let tag = revision, Self.isQuantization(tag) {
+        throw .badName(
+          text, problem: "'\(tag)' means a file in GGUF: name a repository with safetensors, without the tag")
+      }
     }
     let repository = try RepositoryName(rest)
     if let revision { try Self.check(revision, of: text) }
     self.init(repository, revision: revision)
+  }
+
+  /// The name that the hub's addresses have in short.
+  private static func shortHost(of host: String) -> String { host == "huggingface.co" ? "hf.co" : host }
+
+  /// `Q4_K_M`, `IQ2_XS`, `q8_0`, `F16`: how files in GGUF are told apart.
+  private static func isQuantization(_ tag: String) -> Bool {
+    let low = tag.lowercased()
+    if ["f16", "bf16", "f32", "fp16"].contains(low) { return true }
+    let digits = low.hasPrefix("iq") ? low.dropFirst(2) : low.hasPrefix("q") ? low.dropFirst() : ""
+    return digits.first?.isNumber == true && digits.dropFirst().first == "_"
   }
 
   /// - Throws: when it cannot be a branch, a tag or a commit.
@@ -130,7 +150,7 @@ package struct ModelReference: Sendable, Hashable {
     let parts =
       text.dropFirst(scheme.utf8.count).split { $0 == "?" || $0 == "#" }.first?
       .split(separator: "/").map(String.init) ?? []
-    guard let first = parts.first, first.utf8.elementsEqual(host.utf8) else {
+    guard let first = parts.first?.lowercased(), [host, shortHost(of: host)].contains(first) else {
       throw .badName(text, problem: "it is an address at another place than the hub, \(host)")
     }
     guard parts.count >= 3 else { throw .badName(text, problem: "the address is not that of a model's page") }

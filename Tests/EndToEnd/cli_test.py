@@ -18,7 +18,7 @@ import termios
 import time
 
 from reliability import operating_system_test
-from server import DEMO, Server
+from server import DEMO, ROOT, Server
 
 
 def run(server, *arguments, input="", timeout=120):
@@ -49,16 +49,67 @@ def test_usage_errors_end_with_2_and_say_what_was_meant(server):
     assert result.returncode == 2 and "did you mean '--model'" in result.stderr, result
     assert run(server, "serv").returncode == 2
     result = run(server, DEMO)
-    assert result.returncode == 2 and f"did you mean 'serve --model {DEMO}'" in result.stderr, result
+    assert result.returncode == 2 and f"did you mean 'serve {DEMO}'" in result.stderr, result
     assert run(server).returncode == 2
-    assert run(server, "--port", "8080").returncode == 2
+    with tempfile.TemporaryDirectory() as empty:
+        result = run(server, "--port", "0", "--cache-dir", empty)
+        assert result.returncode == 2 and "there is no model here yet" in result.stderr, result
     assert run(server, "--model", DEMO, "--port", "70000").returncode == 2
+    for words, said, advice in (
+        (["search", "/tmp", ""], "say what to look for", "Try 'mlxserve search --help'."),
+        (["search"], "name a folder and say what to look for", "Try 'mlxserve search --help'."),
+        (["bench"], "name a model: a folder, a short name such as qwen3:0.6b", "Try 'mlxserve bench --help'."),
+        (["verify", DEMO, DEMO], "unexpected argument", "Try 'mlxserve verify --help'."),
+        (["show", "qwen3:0.6b", "--cache-dir", "/tmp/none"], "'mlxserve pull qwen3:0.6b' downloads it", "show --help'."),
+        (["pull", "owner/name:Q4_K_M"], "'Q4_K_M' means a file in GGUF", ""),
+    ):
+        result = run(server, *words)
+        assert result.returncode == 2 and said in result.stderr and advice in result.stderr, (words, result)
+
+
+def test_a_model_is_named_by_the_first_word(server):
+    for words in (["run", DEMO, "-p", "Say hello.", "--max-tokens", "2"], ["run", "-m", DEMO, "Say", "hello.", "--max-tokens", "2"],
+                  ["embed", ROOT / "Fixtures/models/encoder-tiny", "a text"], ["verify", DEMO], ["show", DEMO],
+                  ["bench", DEMO, "--prompt-tokens", "8", "--generate-tokens", "2", "--depth", "0", "--repetitions", "1"]):
+        result = run(server, *words)
+        assert result.returncode == 0 and result.stdout, (words, result)
+    with Server(server.binary, model=None, words=[DEMO]) as other:
+        assert other.chat("Hello", max_tokens=2).choices[0].message.content
+
+
+def test_without_a_name_the_cache_is_used(server):
+    with tempfile.TemporaryDirectory() as cache:
+        cached(cache, "mlx-community", "one")
+        # One: it is taken. Several: they are told.
+        result = run(server, "run", "--cache-dir", cache, "-p", "Say hello.", "--max-tokens", "2")
+        assert result.returncode == 0 and "model: mlx-community/one" in result.stderr, result
+        assert run(server, "show", "MLX-Community/ONE", "--cache-dir", cache).returncode == 0
+        cached(cache, "mlx-community", "two")
+        result = run(server, "run", "--cache-dir", cache, "-p", "Say hello.")
+        assert result.returncode == 2 and "name a model: mlx-community/one, mlx-community/two" in result.stderr, result
+        with Server(server.binary, "--cache-dir", cache, model=None) as other:
+            assert {model.id for model in other.client.models.list()} == {"mlx-community/one", "mlx-community/two"}
+            answer = other.client.chat.completions.create(
+                model="mlx-community/two", messages=[{"role": "user", "content": "Hello"}], max_tokens=2)
+            assert answer.model == "mlx-community/two" and answer.usage.completion_tokens == 2
+
+
+def cached(cache, owner, name):
+    """The demo model in a cache of the hub's form."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    base = pathlib.Path(cache) / f"models--{owner}--{name}"
+    (base / "refs").mkdir(parents=True)
+    (base / "refs" / "main").write_text(commit)
+    shutil.copytree(DEMO, base / "snapshots" / commit)
 
 
 def test_help_and_version_are_on_stdout(server):
     for arguments in (["--help"], ["serve", "--help"], ["chat", "-h"], ["bench", "--help"], ["help", "bench"]):
         result = run(server, *arguments)
-        assert result.returncode == 0 and "--model" in result.stdout and result.stderr == "", result
+        assert result.returncode == 0 and "mlxserve" in result.stdout and result.stderr == "", result
+    assert "--max-stall" not in run(server, "serve", "--help").stdout
+    assert "--max-stall" in run(server, "serve", "--help", "--all").stdout
+    assert run(server, "-v").stdout == run(server, "--version").stdout
     lines = run(server, "--version").stdout.splitlines()
     assert re.fullmatch(r"mlxserve \d+\.\d+\.\d+", lines[0]) and "kernels: portable" in lines[2], lines
     assert json.loads(run(server, "version", "--json").stdout)["version"] == lines[0].split()[1]
@@ -507,10 +558,10 @@ def test_shells_take_the_completions_and_man_the_page(server):
                 assert subprocess.run([*check, file.name], capture_output=True).stderr == b""
     page = run(server, "man").stdout
     plain = page.replace("\\-", "-")
-    commands = re.findall(r"^  ([a-z]+) ", run(server, "--help").stdout, re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+)  ", run(server, "--help").stdout, re.MULTILINE)
     assert {"serve", "pull", "doctor", "config"} <= set(commands), commands
     for command in commands:
-        for flag in re.findall(r"^  (--[a-z][a-z-]*)", run(server, command, "--help").stdout, re.MULTILINE):
+        for flag in re.findall(r"^  (--[a-z][a-z-]*)", run(server, command, "--help", "--all").stdout, re.MULTILINE):
             assert f"{flag}\\fR" in plain, (command, flag)
     if shutil.which("groff"):
         result = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True)

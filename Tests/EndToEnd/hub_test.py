@@ -970,7 +970,7 @@ def test_G39_short_names(server):
     with world(demo("mlx-community/Qwen3-0.6B-4bit")) as hub:
         assert "mlx-community/Qwen3-0.6B-4bit" in pull(server, hub, name="qwen3:0.6b").stderr
         listed = json.loads(run(server, hub, "models", "0.6b", "--json").stdout)
-        assert [entry["here"] for entry in listed] == [True], listed
+        assert [(entry["name"], entry["here"]) for entry in listed] == [("qwen3:0.6b", True), ("qwen3-embedding:0.6b", False)], listed
         result = pull(server, hub, name="qwen4:0.6b", code=2)
         assert "did you mean qwen3:0.6b" in result.stderr, result.stderr
         assert run(server, hub, "list", "--names").stdout == "mlx-community/Qwen3-0.6B-4bit\n"

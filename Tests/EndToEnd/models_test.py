@@ -306,7 +306,7 @@ def test_models_that_make_no_sense_are_refused(s):
 
     demo = str(DEMO)
     for flags, word in (
-        ((), "--model is required"),
+        (("--cache-dir", "/nonexistent"), "there is no model here yet"),
         (("--model", demo, "--model", demo), "two models or aliases are called 'demo'"),
         (("--model", demo, "--alias", "x=y"), "there is no model 'y'"),
         (("--model", demo, "--alias", "x"), "NAME=MODEL"),

@@ -1,9 +1,13 @@
 """Black-box tests of the release binary: run.py BINARY [NAME-PART] [--long]. The last line says how many passed.
 
-With --long the cases that go through a sample otherwise go through everything; that takes half an hour."""
+All of them run in two lines side by side, since most cases wait for something. With --long the cases that go through a
+sample otherwise go through everything; that takes half an hour."""
 
 import os
+import re
+import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -121,12 +125,64 @@ def run(tests, server, watch, is_long):
     return passed, failed
 
 
+class SideBySide:
+    """Groups as processes of their own, in two lines; what a case says stays together."""
+
+    def __init__(self, arguments):
+        self.arguments, self.lock = arguments, threading.Lock()
+        self.passed, self.failed, self.seen, self.begin = 0, 0, 0, time.monotonic()
+        self.all = sum(len(cases(modules, "")) for _, _, modules in GROUPS)
+
+    def say(self, lines):
+        if not lines:
+            return
+        with self.lock:
+            print("".join(lines), end="", flush=True)
+            self.seen += lines[0].startswith(("ok ", "FAIL "))
+            if self.seen % 100 == 0:
+                print(f"-- {self.seen} of {self.all} cases after {time.monotonic() - self.begin:.0f} s", flush=True)
+
+    def follow(self, groups):
+        for group in groups:
+            child = subprocess.Popen([sys.executable, __file__, *self.arguments, "--group", str(group)],
+                                     stdout=subprocess.PIPE, text=True)
+            waiting, counts = [], None
+            for line in child.stdout:
+                if counts := re.fullmatch(r"(\d+) passed, (\d+) failed\n", line):
+                    break
+                if line.startswith(("ok ", "FAIL ")):
+                    self.say(waiting)
+                    waiting = []
+                waiting.append(line)
+            self.say(waiting)
+            child.wait()
+            with self.lock:
+                # A group that ends without its count has failed.
+                self.passed += int(counts[1]) if counts else 0
+                self.failed += int(counts[2]) if counts else 1
+
+    def run(self):
+        lines = [threading.Thread(target=self.follow, args=(groups,)) for groups in ((0, 2), (1,))]
+        for line in lines:
+            line.start()
+        for line in lines:
+            line.join()
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed or not self.passed else 0
+
+
 def main():
-    words = [word for word in sys.argv[1:] if word != "--long"]
+    arguments = sys.argv[1:]
+    words = [word for word in arguments if not word.startswith("--")]
+    groups = GROUPS
+    if "--group" in arguments:
+        groups = [GROUPS[int(words.pop())]]
+    elif len(words) == 1:
+        return SideBySide(arguments).run()
     # Some cases start it from another folder.
-    binary, part, is_long = os.path.abspath(words[0]), (words[1] if len(words) > 1 else ""), "--long" in sys.argv
+    binary, part, is_long = os.path.abspath(words[0]), (words[1] if len(words) > 1 else ""), "--long" in arguments
     passed, failed = 0, 0
-    for flags, is_watched, modules in GROUPS:
+    for flags, is_watched, modules in groups:
         tests = cases(modules, part)
         if not tests:
             continue

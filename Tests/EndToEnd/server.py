@@ -22,10 +22,11 @@ def expected(name):
 class Server:
     """A running server. Standard output is read until the line that names the address."""
 
-    def __init__(self, binary, *flags, model=DEMO, key="none", env=None, prefix=()):
+    def __init__(self, binary, *flags, model=DEMO, key="none", env=None, prefix=(), words=()):
         self.binary = binary
         self.demo = DEMO
-        command = [binary, *prefix, "serve", "--model", str(model), "--port", "0", *flags]
+        named = ["--model", str(model)] if model else [*map(str, words)]
+        command = [binary, *prefix, "serve", *named, "--port", "0", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.log = []
         self._reader = threading.Thread(target=self._collect_log, daemon=True)
@@ -41,6 +42,12 @@ class Server:
             base_url=self.base_url, api_key=key, max_retries=0, timeout=120, _strict_response_validation=True)
         # Legacy log probabilities hold nulls that the SDK's own types do not know.
         self.lenient = OpenAI(base_url=self.base_url, api_key="none", max_retries=0, timeout=120)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
     def _collect_log(self):
         for line in self.process.stderr:

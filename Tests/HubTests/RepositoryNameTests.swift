@@ -9,7 +9,8 @@ import Testing
     arguments: [
       ("owner/name", "owner/name", nil), ("gpt2", "gpt2", nil), ("owner/name@v1", "owner/name", "v1"),
       ("owner/name:refs/pr/1", "owner/name", "refs/pr/1"), ("hf://owner/Na.me_1", "owner/Na.me_1", nil),
-      ("https://hub.example/owner/name", "owner/name", nil),
+      ("https://hub.example/owner/name", "owner/name", nil), ("hub.example/owner/name", "owner/name", nil),
+      ("https://HUB.example/owner/name/", "owner/name", nil), ("owner/name:latest", "owner/name", nil),
       ("https://hub.example/owner/name/tree/main", "owner/name", "main"),
       ("https://hub.example/owner/name/blob/abc/config.json?x=1", "owner/name", "abc"),
     ] as [(String, String, String?)])
@@ -22,7 +23,8 @@ import Testing
   @Test(arguments: [
     "", "/", "a/", "/a", "a/b/c", "a b", "a/b--c", "a/..", "../a", "a/.b", "a/b.", "-a/b", "a/b-", "a/b.git",
     "ä/b",
-    "a/b\n", "a/b@", "a/b@../c", "a/b@x y", "https://other.example/a/b", "https://hub.example/a",
+    "a/b:Q4_K_M", "a/b:iq2_xs", "a/b:F16", "a/b\n", "a/b@", "a/b@../c", "a/b@x y",
+    "https://other.example/a/b", "https://hub.example/a",
     "a/" + String(repeating: "x", count: 95),
   ])
   func `what is no name is refused`(text: String) {

@@ -12,15 +12,17 @@ import Sampling
 
 enum ChatCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    try withChat(flags, model: flags.arguments.first) { chat in
+    try withChat(flags) { chat in
       try chat.converse()
     }
   }
 
   /// `run MODEL "prompt"`: one answer; without a prompt and without a pipe, a conversation.
   @Sendable static func runOnce(_ flags: ParsedFlags) throws -> Int32 {
-    let words = flags.text("model") == nil ? Array(flags.arguments.dropFirst()) : flags.arguments
-    let model = flags.text("model") == nil ? try flags.argument("MODEL") : nil
+    var flags = flags
+    // A model of the configuration leaves all words to the prompt.
+    flags.takeModel(several: false)
+    let words = (flags.text("prompt").map { [$0] } ?? []) + flags.arguments
     // What comes through a pipe is data, whatever files it names.
     var prompt = TypedText()
     if !Terminal.inputIsTerminal {
@@ -37,7 +39,7 @@ enum ChatCommand {
       if !prompt.parts.isEmpty { prompt.add("\n\n", isTyped: false) }
       prompt.add(words.joined(separator: " "), isTyped: true)
     }
-    return try withChat(flags, model: model) { chat in
+    return try withChat(flags) { [flags] chat in
       guard !prompt.parts.isEmpty else {
         guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("PROMPT") }
         return try chat.converse()
@@ -49,13 +51,13 @@ enum ChatCommand {
   private static let inputLimit = 16 << 20
 
   private static func withChat(
-    _ flags: ParsedFlags, model name: String?, _ body: (inout TerminalChat) throws -> Int32
+    _ flags: ParsedFlags, _ body: (inout TerminalChat) throws -> Int32
   ) throws -> Int32 {
     Log.configure(level: .warning, json: false)
     var flags = flags
-    if let name, flags.text("model") == nil { flags.set("model", to: name) }
     // What is wrong with the flags is told before the model is loaded.
     let settings = try settings(flags)
+    if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
     let (model, engine) = try Loading.model(flags)
     defer { engine.stop() }
     var preferences = ChatPreferences()

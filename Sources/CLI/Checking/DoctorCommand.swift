@@ -161,12 +161,12 @@ enum DoctorCommand {
   }
 
   private static var suggestion: Finding {
-    guard let fitting = KnownModels.fitting(memory: MemoryLimit.bytes) else {
+    guard let fitting = ModelSpeed.fitting else {
       return Finding(status: .note, subject: "model", detail: "none of the usual ones fits into memory")
     }
     return Finding(
       status: .ok, subject: "model",
       detail:
-        "\(fitting.name) (\(Size.words(fitting.bytes))) suits this machine: 'mlxserve pull \(fitting.name)'")
+        "\(ModelSpeed.words(fitting)) suits this machine: 'mlxserve pull \(fitting.name)'")
   }
 }

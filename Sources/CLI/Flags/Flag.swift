@@ -56,6 +56,9 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
   case missingFlag(String, hint: String)
   case missingArgument(String)
   case repeatedFlag(String)
+  case notHere(String)
+  /// None is named; the ones that could be meant.
+  case noModel(here: [String])
   /// In a file or a variable.
   case badSetting(place: String, problem: String)
   case unusable(flag: String, reason: String)
@@ -71,9 +74,18 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
     case .missingFlag(let flag, let hint): "--\(flag) is required: \(hint)"
     case .badSetting(let place, let problem): "\(place): \(problem)"
     case .missingArgument("PROMPT"): "there is no prompt: give one after the model, or by standard input"
-    case .missingArgument("SHELL"): "SHELL is missing: bash, zsh or fish"
-    case .missingArgument(let placeholder):
-      "\(placeholder) is missing: give the name of a model, as OWNER/NAME"
+    case .notHere(let name):
+      "\(name) is not on this machine: 'mlxserve pull \(name)' downloads it, 'mlxserve show \(name) --remote' asks the hub"
+    case .noModel(let here):
+      here.isEmpty
+        ? "there is no model here yet: name one, such as qwen3:0.6b, which is then downloaded"
+        : "name a model: " + here.prefix(9).joined(separator: ", ") + (here.count > 9 ? ", ..." : "")
+    case .missingArgument("SHELL"): "name a shell: bash, zsh or fish"
+    case .missingArgument("FOLDER"):
+      "name a folder and say what to look for: mlxserve search ~/notes \"what I look for\""
+    case .missingArgument("QUERY"):
+      "say what to look for: mlxserve search ~/notes \"what I look for\""
+    case .missingArgument: "name a model: a folder, a short name such as qwen3:0.6b, or OWNER/NAME"
     case .repeatedFlag(let flag): "--\(flag) is given twice"
     case .unusable(let flag, let reason): "--\(flag) \(reason)"
     }

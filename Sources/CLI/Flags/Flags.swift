@@ -40,8 +40,8 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "DIR",
         help:
-          "model folder (config.json, *.safetensors, tokenizer.json), or OWNER/NAME[@REVISION], which is downloaded "
-          + "if it is not here (required)"),
+          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION], which are downloaded once; the first "
+          + "word without dashes says the same"),
       Flag(
         name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
         help: "threads that compute"),
@@ -102,8 +102,9 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "[NAME=]DIR",
         help:
-          "model folder (config.json, *.safetensors, tokenizer.json), or OWNER/NAME[@REVISION], which is downloaded "
-          + "if it is not here; may be repeated. The first is loaded at the start, others when they are asked for",
+          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION], which are downloaded once; words "
+          + "without dashes say the same. The first is loaded at the start, others when they are asked for; without a "
+          + "name, all that the cache holds",
         isRepeatable: true),
       Flag(
         name: "models-dir", kind: .text, placeholder: "DIR",
@@ -358,8 +359,11 @@ enum Flags {
     title: "Answer",
     flags: [
       Flag(
+        name: "prompt", kind: .text, placeholder: "TEXT",
+        help: "the prompt; words after the model say the same"),
+      Flag(
         name: "json", kind: .toggle,
-        help: "print one JSON object with the answer, why it ended and what it took")
+        help: "print one JSON object with the answer, why it ended and what it took"),
     ])
 
   static let doctor = FlagGroup(
@@ -427,9 +431,9 @@ enum Flags {
     title: "Search",
     flags: [
       Flag(
-        name: "model", kind: .text, placeholder: "DIR",
+        name: "model", kind: .text, placeholder: "MODEL",
         defaultText: "the one that the folder was indexed with",
-        help: "folder of an embedding model, needed the first time"),
+        help: "an embedding model, needed the first time: its folder, or a name such as minilm"),
       Flag(
         name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
         help: "threads that compute"),
@@ -469,8 +473,9 @@ enum Flags {
         name: "import", kind: .text, placeholder: "FILE",
         help: "put passages with their vectors into the index, as --export writes them"),
       Flag(
-        name: "rerank", kind: .text, placeholder: "DIR",
-        help: "folder of a reranker, which puts the first results in order"),
+        name: "rerank", kind: .text, placeholder: "MODEL",
+        help:
+          "a reranker, which puts the first results in order: its folder, or a name such as ms-marco-minilm"),
     ])
 
   static let embed = FlagGroup(

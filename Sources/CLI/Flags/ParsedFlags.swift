@@ -38,8 +38,22 @@ struct ParsedFlags: Sendable {
     return text
   }
 
-  /// Gives a flag the value that a word without dashes has.
+  /// Gives a flag a value that was not typed as one.
   mutating func set(_ name: String, to value: String) { values[name] = [value] }
+
+  /// Takes the first word, or all of them, for the model, unless a flag names it.
+  mutating func takeModel(several: Bool) {
+    guard !isSet("model"), !arguments.isEmpty else { return }
+    let count = several ? arguments.count : 1
+    values["model"] = Array(arguments.prefix(count))
+    arguments.removeFirst(count)
+  }
+
+  /// The flag that a letter after one dash stands for, where the command has it.
+  private static func flag(ofLetter letter: String, among flags: [Flag]) -> Flag? {
+    let names = ["-m": ["model"], "-p": ["prompt", "port"], "-v": ["verbose"]][letter] ?? []
+    return names.lazy.compactMap { name in flags.first { $0.name == name } }.first
+  }
 
   /// Where the value of a flag came from; nil where it has none.
   func source(of name: String) -> FlagSource? { values[name] == nil ? nil : sources[name] ?? .commandLine }
@@ -83,13 +97,14 @@ struct ParsedFlags: Sendable {
         self.arguments.append(argument)
         continue
       }
-      guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
+      let short = Self.flag(ofLetter: argument, among: flags)
+      guard short != nil || (argument.hasPrefix("--") && argument.utf8.count > 2) else {
         throw argument.hasPrefix("-") && argument.utf8.count > 1
           ? .unknownFlag(argument, suggestion: Self.suggestion(for: argument, among: flags))
           : .unexpectedArgument(argument)
       }
       let parts = argument.dropFirst(2).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      let name = String(parts.first ?? "")
+      let name = short?.name ?? String(parts.first ?? "")
       guard let flag = flags.first(where: { $0.name == name }) else {
         throw .unknownFlag("--\(name)", suggestion: Self.suggestion(for: "--\(name)", among: flags))
       }

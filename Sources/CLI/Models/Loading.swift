@@ -14,9 +14,8 @@ enum Loading {
     if let path {
       folder = path
     } else {
-      folder = try ModelLocator.folder(
-        try flags.required("model", hint: "a folder with config.json and weights, or OWNER/NAME on the hub"),
-        flags)
+      guard let name = flags.text("model") else { throw UsageError.missingArgument("MODEL") }
+      folder = try ModelLocator.folder(name, flags)
     }
     var configuration = EngineConfiguration(
       modelPath: folder, threads: flags.integer("threads") ?? Machine.cores)

@@ -2,6 +2,7 @@
 
 import Checkpoint
 import Hub
+import Pipeline
 import Platform
 
 /// What stands where a model is asked for.
@@ -31,9 +32,16 @@ enum ModelLocator {
   /// What a name means: `owner/name`, a short name, or the name alone of a model that is in the cache.
   static func reference(_ text: String, _ settings: HubSettings) throws(HubError) -> ModelReference {
     let reference = try ModelReference(text, host: settings.host)
-    guard !reference.repository.text.contains("/") else { return reference }
+    guard !reference.repository.text.contains("/") else {
+      // The hub takes names in any case; folders of the cache have the right one.
+      let low = reference.repository.text.lowercased()
+      let same = HubCache(root: settings.cache).repositories().filter { $0.text.lowercased() == low }
+      guard same.count == 1, let only = same.first else { return reference }
+      return ModelReference(only, revision: reference.revision)
+    }
     let cached = HubCache(root: settings.cache).repositories()
-    let found = cached.filter { $0.name.utf8.elementsEqual(reference.repository.text.utf8) }
+    let low = reference.repository.text.lowercased()
+    let found = cached.filter { $0.name.lowercased() == low }
     if found.count == 1, let only = found.first { return ModelReference(only, revision: reference.revision) }
     guard found.isEmpty else {
       throw .badName(text, problem: "the cache has several: " + found.map(\.text).joined(separator: ", "))
@@ -44,6 +52,36 @@ enum ModelLocator {
       problem:
         "it is no folder here, no short name ('mlxserve models' lists them) and nothing like OWNER/NAME"
         + (near.isEmpty ? "" : "; did you mean " + near.joined(separator: ", ") + "?"))
+  }
+
+  /// The models that are in the cache, whole, by their names.
+  static func here(_ settings: HubSettings) -> [(name: String, path: String)] {
+    HubCache(root: settings.cache).repositories().compactMap { name in
+      present(ModelReference(name), settings).map { (name.text, $0) }
+    }
+  }
+
+  /// The model to talk to where none is named: the one in the cache, or one that is chosen from a list on a terminal.
+  ///
+  /// - Throws: where there is none, or several and nobody to ask.
+  static func chosen(_ flags: ParsedFlags) throws -> String {
+    let names = here(try flags.hubSettings()).filter {
+      !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path)
+        && File.exists($0.path + "/config.json")
+    }.map(\.name)
+    guard let first = names.first else { throw UsageError.noModel(here: []) }
+    if names.count == 1 {
+      Terminal.tell(Terminal.dimmedError("model: \(first)"))
+      return first
+    }
+    guard Terminal.inputIsTerminal, Terminal.outputIsTerminal else { throw UsageError.noModel(here: names) }
+    for (number, name) in names.enumerated() { Terminal.print("\(number + 1)  \(name)") }
+    while true {
+      Terminal.print("Which one? (1 to \(names.count))")
+      guard let line = readLine(), !line.isEmpty else { throw UsageError.noModel(here: names) }
+      if let number = Int(line), names.indices.contains(number - 1) { return names[number - 1] }
+      if let name = names.first(where: { $0 == line }) { return name }
+    }
   }
 
   /// The three names that look most like what was typed.

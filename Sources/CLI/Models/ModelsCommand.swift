@@ -16,6 +16,7 @@ enum ModelsCommand {
           "name": .string(model.name), "aliases": .array(model.aliases.map(JSONValue.string)),
           "repository": .string(model.repository), "bytes": .int(model.bytes),
           "memory_bytes": .int(model.memoryBytes), "fits": .bool(model.memoryBytes <= limit),
+          "tokens_per_second": model.isForSearch ? nil : .double(model.tokensPerSecond(ModelSpeed.bandwidth)),
           "here": .bool(here.contains(model.repository)), "note": .string(model.note),
         ]
       }
@@ -29,15 +30,18 @@ enum ModelsCommand {
     let rows = found.map { model in
       [
         model.name, Size.words(model.bytes), Size.words(model.memoryBytes),
+        model.isForSearch ? "" : ModelSpeed.speed(model),
         here.contains(model.repository) ? "here" : model.memoryBytes <= limit ? "fits" : "too large",
         model.note,
       ]
     }
-    for line in Table.lines(["NAME", "SIZE", "MEMORY", "", ""], rows, width: Terminal.tableWidth) {
+    let header = ["NAME", "SIZE", "MEMORY", "TOK/S", "", ""]
+    for line in Table.lines(header, rows, width: Terminal.tableWidth, dispensable: [2, 1]) {
       Terminal.print(line)
     }
     Terminal.tell(
-      "\nSizes are about right; MEMORY is with a few thousand tokens of context. 'mlxserve pull NAME' fetches one."
+      "\nSizes are about right; MEMORY is with a few thousand tokens of context, TOK/S what this machine's memory allows. "
+        + "'mlxserve pull NAME' fetches one."
     )
     return ExitCode.success
   }

@@ -26,9 +26,7 @@ enum ShowCommand {
         facts = try remote(reference, settings)
       } else {
         guard let path = ModelLocator.present(reference, settings) else {
-          throw HubError.badName(
-            name,
-            problem: "it is not in the cache; 'mlxserve pull \(name)' fetches it, and --remote asks the hub")
+          throw UsageError.notHere(name)
         }
         var found = try local(path)
         found["repository"] = .string(reference.repository.text)

@@ -30,8 +30,10 @@ enum BuildInfo {
   }
 
   static var compiler: String {
-    #if compiler(>=6.3)
-      return "Swift 6.3 or newer"
+    #if compiler(>=6.4)
+      return "Swift 6.4 or newer"
+    #elseif compiler(>=6.3)
+      return "Swift 6.3"
     #else
       return "Swift 6.2"
     #endif

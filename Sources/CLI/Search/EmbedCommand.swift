@@ -9,7 +9,9 @@ enum EmbedCommand {
   /// Texts that are encoded at once.
   private static let batch = 64
 
-  @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
+  @Sendable static func run(_ given: ParsedFlags) throws -> Int32 {
+    var flags = given
+    flags.takeModel(several: false)
     if flags.isSet("query"), flags.isSet("document") {
       throw UsageError.unusable(flag: "query", reason: "contradicts --document: give one of them")
     }

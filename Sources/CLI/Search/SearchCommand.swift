@@ -31,7 +31,7 @@ enum SearchCommand {
     let query = flags.arguments.dropFirst().joined(separator: " ")
     let needsQuery = !["watch", "evaluate", "export", "import", "rebuild"].contains(where: flags.isSet)
     guard !query.isEmpty || !needsQuery else {
-      throw UsageError.missingArgument("\"what I look for\"")
+      throw UsageError.missingArgument("QUERY")
     }
     guard let place = File.resolved(folder), File.isDirectory(place) else {
       throw UsageError.unusable(flag: "folder", reason: "'\(folder)' is no folder")

@@ -42,9 +42,11 @@ struct FleetFlags {
       }
       return ModelCatalog.Alias(name: name, model: parts.value)
     }
+    // Without a name all that the cache holds is served, each model when it is asked for.
+    let servesCache = flags.isSet("allow-pull") || (named.isEmpty && !flags.isSet("models-dir"))
     catalog = try ModelCatalog(
       named: named, folder: flags.text("models-dir"), aliases: aliases,
-      hub: flags.isSet("allow-pull") ? try flags.hubSettings() : nil)
+      hub: servesCache ? try flags.hubSettings() : nil)
     var first = named.prefix(1).map(\.id)
     for name in flags.texts("preload") {
       guard let source = catalog.resolve(name) else {
@@ -112,9 +114,10 @@ struct FleetFlags {
 
   private static func sources(_ flags: ParsedFlags) throws -> [ModelSource] {
     let given = flags.texts("model")
-    guard !given.isEmpty || flags.isSet("models-dir") || flags.isSet("allow-pull") else {
-      throw UsageError.missingFlag(
-        "model", hint: "a folder with config.json and weights, or OWNER/NAME on the hub")
+    if given.isEmpty, !flags.isSet("models-dir"), !flags.isSet("allow-pull"),
+      ModelLocator.here(try flags.hubSettings()).isEmpty
+    {
+      throw UsageError.noModel(here: [])
     }
     return try given.enumerated().map { index, text in
       let given = source(text)

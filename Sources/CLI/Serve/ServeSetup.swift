@@ -148,7 +148,7 @@ enum ServeSetup {
   /// Whether a model may hear or see, by its config.json: the listener opens before it is loaded. What is wrong with
   /// that file is told when it is.
   private static func takesMedia(_ flags: ParsedFlags) -> Bool {
-    if flags.isSet("models-dir") { return true }
+    if flags.isSet("models-dir") || !flags.isSet("model") { return true }
     return flags.texts("model").contains { text in
       let given = FleetFlags.source(text).path
       // What is not here yet may take them.

@@ -2,13 +2,13 @@
 
 import Platform
 
-/// Threads that read a buffer far larger than the caches, 512 MiB.
+/// Threads that read a buffer far larger than the caches.
 package final class MemoryBandwidth {
   private let buffer: UnsafeMutableRawBufferPointer
   private let pool: WorkerPool
 
-  package init(threads: Int) {
-    buffer = .allocate(byteCount: 512 << 20, alignment: 1 << 21)
+  package init(threads: Int, bytes: Int = 512 << 20) {
+    buffer = .allocate(byteCount: bytes, alignment: 1 << 21)
     pool = WorkerPool(threads: threads)
     // Each part is first written where it is going to be read.
     pool.place(0..<pool.threads, of: 0..<pool.threads) { part, _ in
