@@ -1,4 +1,4 @@
-// The places where images and audio are decoded: few, and one for each input.
+// The places where images, audio and PDF are made ready: few, and one for each input.
 
 import Media
 import OpenAI
@@ -101,5 +101,29 @@ import Testing
       }
     }
     #expect(ledger.bytes(of: .media) == made.byteCount)
+  }
+
+  @Test func `texts of PDFs are kept below a bound, the last used ones, where there is memory`() throws {
+    let ledger = MemoryLedger(limit: 40 << 20)
+    let texts = TextDesk(ledger: ledger)
+    /// Whether it was read.
+    func reads(_ key: UInt8, _ mebibytes: Int) throws -> Bool {
+      var isRead = false
+      let text = try texts.input([key], for: "p") { _ throws(APIError) in
+        isRead = true
+        return [UInt8](repeating: key, count: mebibytes << 20)
+      }
+      #expect(text.first == key && text.count == mebibytes << 20)
+      return isRead
+    }
+    #expect(try reads(1, 6) && reads(2, 6) && !reads(1, 6))
+    #expect(ledger.bytes(of: .media) == 12 << 20)
+    #expect(try reads(3, 8) && !reads(1, 6) && !reads(3, 8) && reads(2, 6))
+    // The first was used before the third.
+    #expect(ledger.bytes(of: .media) == 14 << 20)
+    #expect(try reads(4, 17) && reads(4, 17))
+    #expect(ledger.reserve(25 << 20, for: .answers))
+    #expect(try reads(5, 2) && reads(5, 2))
+    #expect(ledger.bytes(of: .media) == 14 << 20)
   }
 }

@@ -19,8 +19,9 @@ import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
-# nDCG@10 of the last release with all-MiniLM-L6-v2 in 8 bits; of identifiers how often the first note is right.
-LEAST = {"cran": 0.555, "cisi": 0.454, "med": 0.805, "identifiers": 0.98}
+# nDCG@10 of the last release with all-MiniLM-L6-v2 in 8 bits, of the command and of a store; of identifiers how often the first
+# note is right.
+LEAST = {"cran": (0.555, 0.559), "cisi": (0.454, 0.448), "med": (0.805, 0.810), "identifiers": (0.98, 0.98)}
 
 
 def measure(binary, encoder, work):
@@ -90,7 +91,7 @@ def main():
     parser.add_argument("--store", action="store_true")
     options = parser.parse_args()
     isBelow = False
-    for name, least in LEAST.items():
+    for name, (least, leastOfStore) in LEAST.items():
         with tempfile.TemporaryDirectory() as place:
             work = pathlib.Path(place)
             if name == "identifiers":
@@ -113,6 +114,7 @@ def main():
                 finally:
                     store.stop()
                 print(f"| {name} in a store | | {ndcg:.3f} | | {first:.3f} | {milliseconds:.1f} ms |", flush=True)
+                isBelow = isBelow or (first if name == "identifiers" else ndcg) < leastOfStore - 0.005
     return 1 if isBelow and options.least else 0
 
 

@@ -142,15 +142,20 @@ struct RequestFiles {
 
   /// PDF and text are told apart by their bytes.
   private func text(_ bytes: [UInt8], _ field: String) throws(APIError) -> String {
-    let readers = core.server.readers
-    // Text is read in no time.
-    let key = bytes.starts(with: "%PDF-".utf8) ? SHA256.digest(bytes) : nil
-    if let text = key.flatMap(readers.text) { return try string(text) }
-    try readers.enter(field, isUnwanted: isUnwanted)
-    defer { readers.leave() }
-    let text: [UInt8]
+    let isPDF = bytes.starts(with: "%PDF-".utf8)
+    let text =
+      isPDF
+      ? try core.server.texts.input(SHA256.digest(bytes), for: field, isUnwanted: isUnwanted) {
+        _ throws(APIError) in try read(bytes, field)
+      } : try read(bytes, field)
+    // As a text, and once more in the message that holds it.
+    try claim(2 * text.count, of: core.memory)
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  private func read(_ bytes: [UInt8], _ field: String) throws(APIError) -> [UInt8] {
     do throws(SearchError) {
-      text = try FileReader.read(
+      return try FileReader.read(
         bytes, name: "file.txt", reserve: { core.memory?.extend(by: $0) ?? true }, isUnwanted: isUnwanted
       ).text
     } catch {
@@ -161,13 +166,5 @@ struct RequestFiles {
       default: throw .invalidValue(field, "\(error)")
       }
     }
-    if let key { readers.keep(text, of: key) }
-    return try string(text)
-  }
-
-  private func string(_ text: [UInt8]) throws(APIError) -> String {
-    // As a text, and once more in the message that holds it.
-    try claim(2 * text.count, of: core.memory)
-    return String(decoding: text, as: UTF8.self)
   }
 }

@@ -13,8 +13,8 @@ struct ServerContext: Sendable {
   let limits: RequestLimits
   /// Where images and audio come from, and where they are made ready for the model.
   let media: MediaSources
-  /// Who reads files of requests.
-  let readers: FileReaders
+  /// Where PDFs of requests become text.
+  let texts: TextDesk
 
   init(models: ModelFleet, settings: ServerSettings) {
     self.models = models
@@ -23,7 +23,7 @@ struct ServerContext: Sendable {
     limits.refusesHostedTools = settings.refusesHostedTools
     if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
     self.limits = limits
-    readers = FileReaders(ledger: models.ledger)
+    texts = TextDesk(ledger: models.ledger)
     media = MediaSources(
       desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },
       root: settings.mediaRoot)

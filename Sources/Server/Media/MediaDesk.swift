@@ -1,39 +1,70 @@
-// Where images and audio are made ready for the model: few at a time, and each once as long as it is remembered.
+// Where images, audio and PDF are made ready for the model: few at a time, and each once as long as it is remembered.
 
 import Media
 import OpenAI
 import Platform
 
+/// Images and audio.
+typealias MediaDesk = Desk<MediaInput>
+/// Texts of PDFs, which another program reads; a conversation sends its files again with each turn.
+typealias TextDesk = Desk<[UInt8]>
+
+extension Desk<MediaInput> {
+  convenience init(ledger: MemoryLedger) {
+    self.init(ledger: ledger, most: 64 << 20, work: "decodes too many other images and audio") {
+      $0.byteCount
+    }
+  }
+}
+
+extension Desk<[UInt8]> {
+  convenience init(ledger: MemoryLedger) {
+    self.init(ledger: ledger, most: 16 << 20, work: "reads too many other files") { $0.count }
+  }
+}
+
+private enum DeskLimits {
+  /// Those at work at the same time. Each may hold some hundred megabytes, which it claims.
+  static let places = 2
+  /// How long cached prefixes have to make room for one, seconds.
+  static let patience = 0.5
+  /// Longest wait for a place, seconds.
+  static let seconds = 30.0
+}
+
 /// Shared by all connections.
-final class MediaDesk: Sendable {
+final class Desk<Input: Sendable>: Sendable {
   fileprivate struct State {
     /// Inputs that are being made.
     var busy: Set<[UInt8]> = []
     var clock: UInt64 = 0
     var bytes = 0
-    var inputs: [[UInt8]: (input: MediaInput, lastUse: UInt64)] = [:]
+    var inputs: [[UInt8]: (input: Input, bytes: Int, lastUse: UInt64)] = [:]
   }
 
   private enum Turn: Sendable {
-    case known(MediaInput)
+    case known(Input)
     /// The caller has a place, and makes the input.
     case mine
   }
 
   private let state = Monitor(State())
   private let ledger: MemoryLedger
-
-  /// - Parameter ledger: where memory is claimed for decoders and inputs.
-  init(ledger: MemoryLedger) { self.ledger = ledger }
-
-  /// Decoders at work at the same time. Each may hold some hundred megabytes, which it claims.
-  private static let places = 2
-  /// How long cached prefixes have to make room for a decoder, seconds.
-  private static let patience = 0.5
   /// Most memory for inputs that are ready.
-  private static let byteLimit = 64 << 20
-  /// Longest wait for a place, seconds.
-  private static let seconds = 30.0
+  private let most: Int
+  private let work: String
+  private let size: @Sendable (Input) -> Int
+
+  /// - Parameters:
+  ///   - ledger: where memory is claimed for making inputs and for those that are kept.
+  ///   - most: bytes of inputs that are kept.
+  ///   - work: what the server does when there is no place, for errors.
+  ///   - size: bytes of an input.
+  fileprivate init(
+    ledger: MemoryLedger, most: Int, work: String, size: @escaping @Sendable (Input) -> Int
+  ) {
+    (self.ledger, self.most, self.work, self.size) = (ledger, most, work, size)
+  }
 
   /// The input that was made under `key`, or a new one. Blocks until there is a place to make it.
   ///
@@ -45,22 +76,15 @@ final class MediaDesk: Sendable {
   ///   - make: makes the input; what it borrows is given back when it ends.
   /// - Throws: what `make` throws; 503 when no place became free in time.
   func input(
-    _ key: [UInt8], for param: String, until deadline: Instant = .now.adding(seconds: MediaDesk.seconds),
-    isUnwanted: () -> Bool = { false }, make: (MemoryLoan) throws(APIError) -> MediaInput
-  ) throws(APIError) -> MediaInput {
+    _ key: [UInt8], for param: String, until deadline: Instant = .now.adding(seconds: DeskLimits.seconds),
+    isUnwanted: () -> Bool = { false }, make: (MemoryLoan) throws(APIError) -> Input
+  ) throws(APIError) -> Input {
     if case .known(let input) = try waitForTurn(key, param, until: deadline, isUnwanted) { return input }
     defer { state.update { _ = $0.busy.remove(key) } }
-    let input = try make(MemoryLoan(ledger, for: .media, patience: Self.patience))
-    let (before, after) = state.withLock { state in
-      let before = state.bytes
-      state.keep(input, key, limit: Self.byteLimit)
-      return (before, state.bytes)
-    }
-    if after > before {
-      ledger.add(after - before, to: .media)
-    } else {
-      ledger.release(before - after, from: .media)
-    }
+    let input = try make(MemoryLoan(ledger, for: .media, patience: DeskLimits.patience))
+    let bytes = size(input)
+    guard bytes <= most, ledger.reserveGrowth(bytes, for: .media) else { return input }
+    ledger.release(state.withLock { $0.keep(input, bytes, key, most: most) }, from: .media)
     return input
   }
 
@@ -71,35 +95,35 @@ final class MediaDesk: Sendable {
     while true {
       let turn: Turn? = state.wait(until: min(deadline, Instant.now.adding(seconds: 0.1))) { state in
         if let known = state.find(key) { return .known(known) }
-        guard state.busy.count < Self.places, state.busy.insert(key).inserted else { return nil }
+        guard state.busy.count < DeskLimits.places, state.busy.insert(key).inserted else { return nil }
         return .mine
       }
       if let turn { return turn }
       if isUnwanted() { throw APIError(AnswerFailure.clientGone, param: param) }
       if Instant.now >= deadline {
-        throw .overloaded(
-          "'\(param)' was not read: this server decodes too many other images and audio at the moment.",
-          param: param)
+        throw .overloaded("'\(param)' was not read: this server \(work) at the moment.", param: param)
       }
     }
   }
 }
 
-extension MediaDesk.State {
-  fileprivate mutating func find(_ key: [UInt8]) -> MediaInput? {
+extension Desk.State {
+  fileprivate mutating func find(_ key: [UInt8]) -> Input? {
     clock += 1
     inputs[key]?.lastUse = clock
     return inputs[key]?.input
   }
 
-  fileprivate mutating func keep(_ input: MediaInput, _ key: [UInt8], limit: Int) {
-    guard input.byteCount <= limit, inputs[key] == nil else { return }
+  /// - Returns: bytes of those that went, which were not used for the longest time.
+  fileprivate mutating func keep(_ input: Input, _ size: Int, _ key: [UInt8], most: Int) -> Int {
+    let before = bytes
     clock += 1
-    bytes += input.byteCount
-    inputs[key] = (input, clock)
-    while bytes > limit, let oldest = inputs.min(by: { $0.value.lastUse < $1.value.lastUse }) {
-      bytes -= oldest.value.input.byteCount
+    bytes += size
+    inputs[key] = (input, size, clock)
+    while bytes > most, let oldest = inputs.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+      bytes -= oldest.value.bytes
       inputs[oldest.key] = nil
     }
+    return before + size - bytes
   }
 }
