@@ -17,7 +17,8 @@ extension Command {
     Command(
       name: "chat", section: .talk, summary: "talk to a model in the terminal",
       usage: "mlxserve chat [MODEL] [flags]",
-      groups: [Flags.model, Flags.chat, Flags.cache], takesModel: true, run: ChatCommand.run),
+      groups: [Flags.model, Flags.chat, Flags.conversation, Flags.cache], takesModel: true,
+      run: ChatCommand.run),
     Command(
       name: "run", section: .talk,
       summary: "answer one prompt, with standard input as its context; without one, talk",

@@ -111,6 +111,24 @@ package struct ChatSession {
     }
   }
 
+  /// Takes the last message of the user back, with all that came after it.
+  ///
+  /// - Returns: its text and its images and clips; nil where there is none.
+  package mutating func takeBack() -> (text: String, media: [MediaInput])? {
+    guard let last = messages.lastIndex(where: { $0["role"] == "user" }) else { return nil }
+    let content = messages[last]["content"]
+    let parts = content?.arrayValue ?? []
+    let count = parts.count { $0["type"] != "text" }
+    let inputs = Array(media.suffix(count))
+    media.removeLast(inputs.count)
+    messages.removeSubrange(last...)
+    openCalls = []
+    return (content?.stringValue ?? parts.compactMap { $0["text"]?.stringValue }.joined(), inputs)
+  }
+
+  /// Whether a message has an image or a clip, which a file of the conversation cannot hold.
+  package var hasMedia: Bool { !media.isEmpty }
+
   /// Tokens of the conversation so far; nil where the template refuses it.
   package var promptTokens: Int? { (try? prompt())?.tokens.count }
 

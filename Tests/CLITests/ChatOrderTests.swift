@@ -11,12 +11,17 @@ import Testing
 struct ChatOrderTests {
   @Test func `orders begin with a slash, and other words are for the model`() {
     #expect(ChatOrder("/help") == .help && ChatOrder("/?") == .help)
-    #expect(ChatOrder("/bye") == .leave && ChatOrder("/exit") == .leave)
+    #expect(ChatOrder("/bye") == .leave && ChatOrder("/exit") == .leave && ChatOrder("quit") == .leave)
+    #expect(ChatOrder("/regen") == .regenerate && ChatOrder("/undo") == .undo && ChatOrder("/edit") == .edit)
+    #expect(ChatOrder("/system Be brief.") == .set(name: "system", value: "Be brief."))
+    #expect(
+      ChatOrder("/model qwen3:0.6b") == .model("qwen3:0.6b") && ChatOrder("/read a b.txt") == .read("a b.txt")
+    )
     #expect(ChatOrder("/set temperature 0.5") == .set(name: "temperature", value: "0.5"))
     #expect(ChatOrder("/set system You are brief.") == .set(name: "system", value: "You are brief."))
     #expect(ChatOrder("/set") == .set(name: nil, value: ""))
     #expect(ChatOrder("/save a b.json") == .save("a b.json"))
-    for message in ["hello", "//comment", "/home/me/picture.png what is it?", "/help\nme"] {
+    for message in ["hello", "exit now", "//comment", "/home/me/picture.png what is it?", "/help\nme"] {
       #expect(ChatOrder(message) == nil, "\(message)")
     }
     guard case .wrong(let words)? = ChatOrder("/hlep") else {
@@ -25,6 +30,22 @@ struct ChatOrderTests {
     }
     #expect(words.contains("/help"))
     if case .wrong? = ChatOrder("/save") {} else { Issue.record("it needs a file") }
+  }
+
+  @Test func `Tab completes orders, settings, models and files`() throws {
+    let folder = "/tmp/mlxserve-complete-\(getpid())"
+    try File.makeFolders(folder + "/notes")
+    defer { try? File.removeAll(folder) }
+    try File.replace(folder + "/note.txt", with: [])
+    func found(_ text: String) -> [String] {
+      ChatCompletion.completions(of: text, models: { ["a/one", "a/two", "b/x"] }).candidates
+    }
+    #expect(found("/s") == ["/save", "/set", "/show", "/system"])
+    #expect(found("/set temp") == ["temperature"])
+    #expect(found("/model a/") == ["a/one", "a/two"])
+    #expect(found("see @\(folder)/no") == [folder + "/note.txt", folder + "/notes/"])
+    #expect(found("/read \(folder)/note.") == [folder + "/note.txt"])
+    #expect(found("hello") == [] && found("") == [] && found("/home/x") == [])
   }
 
   @Test func `settings are checked, and can be taken back`() {

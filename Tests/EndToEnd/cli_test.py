@@ -805,6 +805,85 @@ def test_progress_fits_the_terminal(server):
                 assert drawn and all(len(line) < width for line in drawn), (name, width, drawn)
 
 
+def test_a_chat_is_changed_on_a_terminal(server):
+    """What was said is answered again, taken back, changed; another model goes on; the next chat takes it up."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [os.path.abspath(server.binary), "chat", str(server.demo), "--temperature", "0", "--no-thinking",
+                 "--max-tokens", "3"]
+        chat = Terminal(*words, columns=100, TERM="xterm-256color", XDG_STATE_HOME=folder)
+
+        def kept():
+            return json.load(open(os.path.join(folder, "kept.json")))["messages"]
+
+        def save():
+            chat.type(f"/save {folder}/kept.json\r")
+            chat.expect("messages are in")
+            chat.expect(">>> ")
+            return kept()
+
+        try:
+            chat.expect(">>> ")
+            for message in ("Say one.", "Say two."):
+                chat.type(message + "\r")
+                chat.expect("tokens/s]")
+                chat.expect(">>> ")
+            before = save()
+            assert len(before) == 4
+            chat.type("/regen\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            assert save() == before
+            chat.type("/undo\r")
+            chat.expect("Forgotten: Say two.")
+            chat.expect(">>> ")
+            assert save() == before[:2]
+            # The last message stands in the line again, with the cursor at its end.
+            chat.type("/edit\r")
+            chat.expect(">>> Say one.")
+            chat.type(" And three.\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type("/system Be brief.\r")
+            chat.expect(">>> ")
+            changed = save()
+            assert [message["content"] for message in changed[:2]] == ["Be brief.", "Say one. And three."], changed
+            chat.type('"""One\r')
+            chat.expect("... ")
+            chat.type('two"""\r')
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            assert save()[-2]["content"] == "One\ntwo"
+            # Tab completes, Ctrl-R finds what was typed before.
+            chat.type("/sh\t")
+            chat.expect("/show")
+            chat.type("\x15/se\t\x15Say tw\x12")
+            chat.expect(">>> Say two.")
+            chat.type("\x15")
+            chat.type(f"/model {server.demo}\r")
+            chat.expect("demo goes on.")
+            chat.expect(">>> ")
+            chat.type("/model /nowhere\r")
+            chat.expect("/nowhere")
+            chat.expect(">>> ")
+            chat.type("Say four.\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            last = save()
+            chat.type("exit\r")
+            assert chat.end() == 0
+            place = os.path.join(folder, "mlxserve", "last-chat.json")
+            assert os.stat(place).st_mode & 0o077 == 0
+            chat = Terminal(*words, "--continue", columns=100, TERM="xterm-256color", XDG_STATE_HOME=folder)
+            chat.expect(f"{len(last)} messages of")
+            chat.expect(">>> ")
+            assert save() == last
+            chat.type("\x04")
+            assert chat.end() == 0
+        except BaseException:
+            os.kill(chat.pid, 9)
+            raise
+
+
 def test_a_chat_on_a_terminal(server):
     with tempfile.TemporaryDirectory() as folder:
         chat = Terminal(os.path.abspath(server.binary), "chat", str(server.demo), "--temperature", "0", "--no-thinking",

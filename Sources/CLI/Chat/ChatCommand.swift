@@ -12,9 +12,7 @@ import Sampling
 
 enum ChatCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    try withChat(flags) { chat in
-      try chat.converse()
-    }
+    try withChat(flags) { try $0.converse(goesOn: flags.isSet("continue")) }
   }
 
   /// `run MODEL "prompt"`: one answer; without a prompt and without a pipe, a conversation.
@@ -42,7 +40,7 @@ enum ChatCommand {
     return try withChat(flags) { [flags] chat in
       guard !prompt.parts.isEmpty else {
         guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("PROMPT") }
-        return try chat.converse()
+        return try chat.converse(goesOn: false)
       }
       return try chat.answerOnce(prompt, asJSON: flags.isSet("json"))
     }
@@ -59,7 +57,14 @@ enum ChatCommand {
     let settings = try settings(flags)
     if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
     let (model, engine) = try Loading.model(flags)
-    defer { engine.stop() }
+    let holder = EngineHolder(
+      engine, names: { [flags] in ((try? flags.hubSettings()).map(ModelLocator.here) ?? []).map(\.name) },
+      open: { [flags] name in
+        var other = flags
+        other.set("model", to: name)
+        return try Loading.model(other)
+      })
+    defer { holder.stop() }
     var preferences = ChatPreferences()
     preferences.sampling[.temperature] = flags.decimal("temperature")
     preferences.sampling[.topP] = flags.decimal("top-p")
@@ -69,7 +74,7 @@ enum ChatCommand {
     preferences.stops = settings.stops
     preferences.thinks = !settings.switchesThinkingOff
     preferences.schema = flags.text("schema")
-    var chat = try TerminalChat(model, settings, preferences)
+    var chat = try TerminalChat(model, holder, settings, preferences)
     return try body(&chat)
   }
 

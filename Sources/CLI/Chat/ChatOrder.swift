@@ -4,25 +4,41 @@ import Sampling
 
 /// A line that begins with a slash.
 enum ChatOrder: Equatable {
-  case help, leave, clear, show
+  case help, leave, clear, show, regenerate, undo, edit
   /// Without a name, all settings are shown.
   case set(name: String?, value: String)
   case save(String)
   case load(String)
+  case read(String)
+  case model(String)
   /// What cannot be done, in words.
   case wrong(String)
 
   /// Each with what it does.
   static let table: [(name: String, arguments: String, help: String)] = [
     ("help", "", "this list"), ("set", "[NAME VALUE]", "change a setting, or show all of them"),
+    ("system", "TEXT", "set the system message; - takes it back"),
+    ("model", "NAME", "go on with another model"),
     ("show", "", "the model, the settings and how full the context is"),
-    ("clear", "", "forget the conversation"), ("save", "FILE", "write the conversation to a file"),
+    ("regen", "", "answer the last message again"), ("undo", "", "forget the last message and its answer"),
+    ("edit", "", "change the last message and send it again"),
+    ("read", "FILE", "begin a message with a file"), ("clear", "", "forget the conversation"),
+    ("save", "FILE", "write the conversation to a file"),
     ("load", "FILE", "take up a conversation of a file"), ("bye", "", "leave (so does Ctrl-D)"),
   ]
-  private static let otherNames = ["exit": "bye", "quit": "bye", "?": "help", "reset": "clear"]
+  private static let otherNames = [
+    "exit": "bye", "quit": "bye", "?": "help", "reset": "clear", "new": "clear", "regenerate": "regen",
+    "retry": "regen",
+    "file": "read",
+  ]
 
   /// - Returns: nil for a message to the model. Two slashes begin a message with one.
   init?(_ line: String) {
+    // What people type to leave other programs.
+    if ["exit", "quit", "bye"].contains(line) {
+      self = .leave
+      return
+    }
     guard line.hasPrefix("/"), !line.hasPrefix("//"), !line.contains("\n") else { return nil }
     let words = line.dropFirst().split(separator: " ", maxSplits: 1).map(String.init)
     let typed = words.first ?? ""
@@ -34,12 +50,19 @@ enum ChatOrder: Equatable {
     case "bye": self = .leave
     case "clear": self = .clear
     case "show": self = .show
+    case "regen": self = .regenerate
+    case "undo": self = .undo
+    case "edit": self = .edit
+    case "system": self = .set(name: "system", value: rest)
+    case "model" where rest.isEmpty: self = .show
+    case "model": self = .model(rest)
+    case "read" where !rest.isEmpty: self = .read(rest)
     case "set":
       let parts = rest.split(separator: " ", maxSplits: 1).map(String.init)
       self = .set(name: parts.first, value: parts.count > 1 ? parts[1] : "")
     case "save" where !rest.isEmpty: self = .save(rest)
     case "load" where !rest.isEmpty: self = .load(rest)
-    case "save", "load": self = .wrong("/\(typed) needs the name of a file")
+    case "save", "load", "read": self = .wrong("/\(typed) needs the name of a file")
     default:
       let near = suggest(for: typed, among: Self.table.map(\.name) + Array(Self.otherNames.keys))
       self = .wrong(

@@ -2,13 +2,15 @@
 
 import Inference
 import JSON
+import Media
 import Pipeline
 import Platform
 import Sampling
 
 /// Used by one thread.
 struct TerminalChat {
-  private let model: LoadedModel
+  private var model: LoadedModel
+  private let engine: EngineHolder
   private var session: ChatSession
   private var preferences: ChatPreferences
   /// The answer that runs, for Ctrl-C.
@@ -16,8 +18,12 @@ struct TerminalChat {
 
   private static let fileLimit = 16 << 20
 
-  init(_ model: LoadedModel, _ settings: ChatSession.Settings, _ preferences: ChatPreferences) throws {
+  init(
+    _ model: LoadedModel, _ engine: EngineHolder, _ settings: ChatSession.Settings,
+    _ preferences: ChatPreferences
+  ) throws {
     self.model = model
+    self.engine = engine
     self.preferences = preferences
     session = try ChatSession(model, settings)
     try apply(preferences)
@@ -32,16 +38,29 @@ struct TerminalChat {
 
   // MARK: Conversations
 
-  mutating func converse() throws -> Int32 {
+  /// - Parameter goesOn: whether the last conversation of this user is taken up.
+  mutating func converse(goesOn: Bool) throws -> Int32 {
     try watchSignals(endsProcess: !isInteractive)
     defer { TerminalMode.restore() }
     let editor =
       isInteractive
-      ? LineEditor(history: LineHistory(path: LineHistory.usualPath), isDropped: AttachedFiles.areDropped)
+      ? LineEditor(
+        history: LineHistory(path: LineHistory.usualPath), isDropped: AttachedFiles.areDropped,
+        completions: { [engine] in ChatCompletion.completions(of: $0, models: engine.names) })
       : nil
     if isInteractive { Terminal.print(Terminal.dimmed("\(model.id). /help lists orders, Ctrl-D leaves.")) }
+    if goesOn {
+      guard let path = Self.lastPath, File.exists(path) else {
+        throw NoConversation(description: "there is no conversation to go on with")
+      }
+      tell([try load(path)])
+    }
+    // What stands in the next line before anything is typed.
+    var start = TypedText()
     while true {
-      switch nextLine(editor) {
+      let line = nextLine(editor, start)
+      start = TypedText()
+      switch line {
       case .end: return ExitCode.success
       case .interrupted(let hadText):
         if !hadText { Terminal.print(Terminal.dimmed("Ctrl-D or /bye leaves.")) }
@@ -50,10 +69,12 @@ struct TerminalChat {
         guard !text.allSatisfy(\.isWhitespace) else { continue }
         if isInteractive, session.openCalls.isEmpty, let order = ChatOrder(text) {
           if order == .leave { return ExitCode.success }
-          tell(obey(order))
+          tell(obey(order, &start))
         } else {
           do {
-            try say(text.hasPrefix("//") ? typed.dropFirst() : typed)
+            try say(
+              text.hasPrefix("//")
+                ? typed.dropFirst() : text.hasPrefix(Self.fence) ? block(typed, editor) : typed)
           } catch {
             Terminal.printError("mlxserve: \(error)")
             if !isInteractive { return ExitCode.checkFailed }
@@ -63,14 +84,27 @@ struct TerminalChat {
     }
   }
 
-  private func nextLine(_ editor: LineEditor?) -> LineEditor.Line {
+  private static let fence = "\"\"\""
+
+  /// What stands between two lines of three quotes, however many lines that are.
+  private func block(_ first: TypedText, _ editor: LineEditor?) -> TypedText {
+    var text = String(first.text.dropFirst(Self.fence.count))
+    while !text.hasSuffix(Self.fence), text.count < Self.fileLimit {
+      let line = editor?.read(prompt: "... ") ?? readLine().map { .text(TypedText(data: $0)) } ?? .end
+      guard case .text(let more) = line else { return TypedText(data: text) }
+      text += (text.isEmpty ? "" : "\n") + more.text
+    }
+    return TypedText(data: String(text.dropLast(Self.fence.count)))
+  }
+
+  private func nextLine(_ editor: LineEditor?, _ start: TypedText) -> LineEditor.Line {
     let call = session.openCalls.first
     guard let editor else {
       if Terminal.outputIsTerminal { Terminal.write(call.map { "result of \($0.name)> " } ?? "> ") }
       // Nobody knows whether these words were typed.
       return readLine().map { .text(TypedText(data: $0)) } ?? .end
     }
-    return editor.read(prompt: call.map { "result of \(Terminal.safe($0.name))> " } ?? ">>> ")
+    return editor.read(prompt: call.map { "result of \(Terminal.safe($0.name))> " } ?? ">>> ", start: start)
   }
 
   /// One answer: as text, or as an object with what it took.
@@ -113,13 +147,27 @@ struct TerminalChat {
   private mutating func say(_ text: TypedText) throws {
     let files = try attached(text)
     for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
+    try answer(files.text, files.media)
+    // For --continue; what cannot be kept is none of the user's concern.
+    if isInteractive, let path = Self.lastPath {
+      try? File.makeFolders(String(path.dropLast("/last-chat.json".count)))
+      _ = try? save(path)
+    }
+  }
+
+  /// The last conversation of this user; nil without a home.
+  private static var lastPath: String? {
+    LineHistory.usualPath.map { String($0.dropLast("history".count)) + "last-chat.json" }
+  }
+
+  private mutating func answer(_ text: String, _ media: [MediaInput]) throws {
     defer { current.withLock { $0 = nil } }
     var style = AnswerText.Style()
     style.columns = Terminal.outputIsTerminal && preferences.wraps ? Terminal.outputWidth : nil
     style.isMarkdown = Terminal.hasColours && preferences.isMarkdown && Terminal.outputIsTerminal
     var printer = AnswerPrinter(style)
     let timings = try session.send(
-      files.text, media: files.media,
+      text, media: media,
       started: { [current] generation in current.withLock { $0 = generation } },
       deliver: { printer.show($0) })
     if let timings, Terminal.outputIsTerminal, preferences.isVerbose {
@@ -144,7 +192,9 @@ struct TerminalChat {
   }
 
   /// What an order has done, in lines.
-  private mutating func obey(_ order: ChatOrder) -> [String] {
+  ///
+  /// - Parameter start: what the next line begins with.
+  private mutating func obey(_ order: ChatOrder, _ start: inout TypedText) -> [String] {
     switch order {
     case .leave: return []
     case .wrong(let words): return [words]
@@ -152,7 +202,8 @@ struct TerminalChat {
       let orders = ChatOrder.table.map { ("/\($0.name) \($0.arguments)", $0.help) }
       let others = [
         ("@FILE", "a text, an image or a clip becomes part of the message"),
-        ("Alt-Enter, Ctrl-J", "begin another line"),
+        ("Alt-Enter, Ctrl-J", "begin another line; \(Self.fence) begins and ends many"),
+        ("Tab, Ctrl-R", "completes orders, settings, models and files; finds what was typed earlier"),
       ]
       for (head, help) in orders + others {
         Terminal.print(Self.wrapped(help, after: "  " + head, column: 24))
@@ -162,6 +213,25 @@ struct TerminalChat {
       session.clear()
       return ["The conversation is forgotten."]
     case .show: return facts
+    case .read(let path):
+      start = TypedText(typed: "@" + path.replacing(" ", with: "\\ ") + " ")
+      return []
+    case .undo:
+      guard let (text, _) = session.takeBack() else { return ["There is nothing to take back."] }
+      return ["Forgotten: " + Terminal.safe(String(text.prefix(60)))]
+    case .edit:
+      guard let (text, media) = session.takeBack() else { return ["There is nothing to edit."] }
+      start = TypedText(typed: text)
+      return media.isEmpty ? [] : ["Its files are gone: name them again."]
+    case .regenerate:
+      guard let (text, media) = session.takeBack() else { return ["There is nothing to answer again."] }
+      do {
+        try answer(text, media)
+        return []
+      } catch {
+        return ["\(error)"]
+      }
+    case .model(let name): return Self.outcome { try change(to: name) }
     case .set(nil, _): return settingLines
     case .set(let name?, let value): return set(name, to: value)
     case .save(let path): return Self.outcome { try save(path) }
@@ -181,6 +251,27 @@ struct TerminalChat {
     lines.append("context \(used)")
     lines.append("messages \(session.messages.count)")
     return lines.map { "  " + $0 } + settingLines
+  }
+
+  /// Goes on with another model; the one before is there until the new one is.
+  private mutating func change(to name: String) throws -> String {
+    guard !session.hasMedia else {
+      throw NoConversation(
+        description: "a conversation with images or clips stays with its model; /clear forgets it")
+    }
+    let next = try engine.load(name)
+    let messages = session.messages
+    do {
+      session = try ChatSession(next.model, session.settings)
+    } catch {
+      next.engine.stop()
+      throw error
+    }
+    engine.replace(with: next.engine)
+    model = next.model
+    session.resume(messages)
+    try apply(preferences)
+    return "\(model.id) goes on."
   }
 
   private static func outcome(_ work: () throws -> String) -> [String] {
@@ -248,6 +339,30 @@ struct TerminalChat {
     preferences.system = session.settings.system
     return "\(messages.count) messages of \(Terminal.safe(path)) are taken up."
   }
+}
+
+/// The engine of the model that talks, and where others come from.
+final class EngineHolder {
+  private var engine: EngineClient
+  private let open: (String) throws -> (model: LoadedModel, engine: EngineClient)
+  /// Names of models that are here.
+  let names: () -> [String]
+
+  init(
+    _ engine: EngineClient, names: @escaping () -> [String],
+    open: @escaping (String) throws -> (model: LoadedModel, engine: EngineClient)
+  ) {
+    (self.engine, self.names, self.open) = (engine, names, open)
+  }
+
+  func load(_ name: String) throws -> (model: LoadedModel, engine: EngineClient) { try open(name) }
+
+  func replace(with other: EngineClient) {
+    engine.stop()
+    engine = other
+  }
+
+  func stop() { engine.stop() }
 }
 
 /// Pieces of an answer as they are shown: on a terminal with reasoning and calls, in a pipe without reasoning.

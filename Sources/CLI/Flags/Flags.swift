@@ -355,6 +355,12 @@ enum Flags {
       Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch reasoning off"),
     ])
 
+  static let conversation = FlagGroup(
+    title: "Conversation",
+    flags: [
+      Flag(name: "continue", kind: .toggle, help: "go on with the last conversation of a terminal")
+    ])
+
   static let answer = FlagGroup(
     title: "Answer",
     flags: [

@@ -13,6 +13,8 @@ enum Key: Equatable {
   case wordLeft, wordRight
   case deleteWord, deleteToStart, deleteToEnd
   case yank, redraw
+  /// Tab, and Ctrl-R.
+  case complete, search
   case interrupt, endOfInput, suspend
 }
 
@@ -98,13 +100,14 @@ struct KeyDecoder {
     case 0x05: .end
     case 0x06: .right
     case 0x08, 0x7F: .backspace
-    case 0x09: .text("\t")
+    case 0x09: .complete
     case 0x0A: .newLine
     case 0x0B: .deleteToEnd
     case 0x0C: .redraw
     case 0x0D: .enter
     case 0x0E: .down
     case 0x10: .up
+    case 0x12: .search
     case 0x15: .deleteToStart
     case 0x17: .deleteWord
     case 0x19: .yank

@@ -53,17 +53,32 @@ final class LineEditor {
   private var waiting: [Key] = []
   private var history: LineHistory
   private let isDropped: (String) -> Bool
+  private let completions: (String) -> TabCompletions
   private var drawn = EditedText.Picture(rows: [], row: 0, column: 0)
 
-  /// - Parameter isDropped: whether a paste is what a terminal writes for a file that is dropped on it; that is as good as
-  ///   typed.
-  init(history: LineHistory, isDropped: @escaping (String) -> Bool = { _ in false }) {
+  /// What the last word before the cursor may become.
+  struct TabCompletions {
+    /// The word's characters so far, which the candidates begin with.
+    var word: String
+    var candidates: [String]
+  }
+
+  /// - Parameters:
+  ///   - isDropped: whether a paste is what a terminal writes for a file that is dropped on it; that is as good as typed.
+  ///   - completions: for what stands before the cursor.
+  init(
+    history: LineHistory, isDropped: @escaping (String) -> Bool = { _ in false },
+    completions: @escaping (String) -> TabCompletions = { TabCompletions(word: $0, candidates: []) }
+  ) {
     self.history = history
     self.isDropped = isDropped
+    self.completions = completions
   }
 
   /// The next text, of one or several lines.
-  func read(prompt: String) -> Line {
+  ///
+  /// - Parameter start: what stands there already.
+  func read(prompt: String, start: TypedText = TypedText()) -> Line {
     guard TerminalMode.takeKeys() else { return readLine().map { .text(TypedText(data: $0)) } ?? .end }
     StandardStream.write("\u{1B}[?2004h", to: STDOUT_FILENO)
     defer {
@@ -71,14 +86,28 @@ final class LineEditor {
       TerminalMode.keepKeys()
     }
     drawn = EditedText.Picture(rows: [], row: 0, column: 0)
-    var text = EditedText()
+    var text = EditedText(start)
     // The text under edit is the last of them.
     var versions = history.texts + [TypedText()]
     var place = versions.count - 1
+    // What Ctrl-R looks for, as long as nothing else is typed.
+    var sought: String?
     draw(text, prompt)
     while true {
       guard let key = nextKey() else { return finish(text, prompt, .end) }
+      if key != .search { sought = nil }
       switch key {
+      case .complete: complete(&text)
+      case .search:
+        let words = sought ?? text.text
+        sought = words
+        guard let other = versions[..<place].lastIndex(where: { $0.text.contains(words) || words.isEmpty })
+        else {
+          continue
+        }
+        versions[place] = text.typed
+        place = other
+        text = EditedText(versions[place])
       case .enter:
         history.add(text.typed)
         return finish(text, prompt, .text(text.typed))
@@ -107,6 +136,25 @@ final class LineEditor {
       }
       draw(text, prompt)
     }
+  }
+
+  /// Adds what all candidates have in common; where that is nothing, lists them below.
+  private func complete(_ text: inout EditedText) {
+    let found = completions(String(text.characters[..<text.cursor]))
+    guard let first = found.candidates.first else { return }
+    let common = found.candidates.dropFirst().reduce(first) { common, next in
+      String(zip(common, next).prefix { $0 == $1 }.map(\.0))
+    }
+    let isWhole = found.candidates.count == 1 && !common.hasSuffix("/")
+    let more = String(common.dropFirst(found.word.count)) + (isWhole ? " " : "")
+    if !more.isEmpty { _ = text.apply(.text(more)) }
+    guard found.candidates.count > 1, more.isEmpty else { return }
+    let list = found.candidates.map { Terminal.safe($0) }.joined(separator: "  ")
+    StandardStream.write(
+      "\r\n" + Paragraph.wrapped(list, column: 0, width: Terminal.outputWidth).replacing("\n", with: "\r\n")
+        + "\r\n",
+      to: STDOUT_FILENO)
+    drawn = EditedText.Picture(rows: [], row: 0, column: 0)
   }
 
   private func nextKey() -> Key? {
