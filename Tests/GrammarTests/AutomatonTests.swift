@@ -255,13 +255,13 @@ import Tokenizers
     }
   }
 
-  /// What `PlainReach` says, by trying characters.
+  /// What `SliceReach` says, by trying characters.
   @Test(arguments: [
     "[a-z]{3,9}x*\"", "[^\"]*\"", ".{0,5}\"", "(?:[A-Z][a-z]+ )*\"", "[a-zé日]{4}\"", "fox|dog",
   ])
-  func `as many plain characters as are said lead on, whichever they are`(_ expression: String) throws {
+  func `as many unescaped characters as are said lead on, whichever they are`(_ expression: String) throws {
     let dfa = try ByteNFA.automaton(RegexParser.parse(expression), spelling: .plain, anywhere: false)
-    let reach = PlainReach(dfa)
+    let reach = SliceReach(dfa)
     let samples: [(CharacterKinds, String)] = [
       (.lower, "az"), (.upper, "AZ"), (.digit, "09"), (.space, " "), (.punctuation, "!~-"),
       (.beyond, "é\u{80}\u{7FF}日\u{FFFF}😀\u{10FFFF}"),
@@ -279,15 +279,15 @@ import Tokenizers
           }
           #expect(at >= 0 && !dfa.accepting[Int(at)], "\(expression) from \(state)")
           guard at >= 0 else { return }
-          #expect(dfa.cost[Int(at)] <= reach.dearest(after: state))
+          #expect(dfa.cost[Int(at)] <= reach.maxCost(after: state))
         }
       }
     }
   }
 
-  @Test func `in a large automaton plain characters are counted as far as tokens are long`() throws {
+  @Test func `in a large automaton unescaped characters are counted as far as tokens are long`() throws {
     let dfa = try ByteNFA.automaton(RegexParser.parse("[a-z]{1200}\""), spelling: .plain, anywhere: false)
-    let reach = PlainReach(dfa)
+    let reach = SliceReach(dfa)
     let lower = try #require(CharacterKinds.usual.firstIndex(of: .lower))
     for state in 0..<Int32(dfa.stateCount) {
       // Letters that must still come, before the quote.
@@ -295,10 +295,10 @@ import Tokenizers
       let best = reach.best(state)
       #expect(best.map { Int($0.count) } == (left < 2 ? nil : min(left, 24)))
       #expect(best == nil || best?.kinds == lower)
-      #expect(reach.dearest(after: state) >= dfa.cost[Int(state)])
+      #expect(reach.maxCost(after: state) >= dfa.cost[Int(state)])
     }
     let open = try ByteNFA.automaton(
       RegexParser.parse("[a-z]*(?:[0-9]{1200})?\""), spelling: .plain, anywhere: false)
-    #expect(PlainReach(open).best(0)?.count == PlainReach.endless)
+    #expect(SliceReach(open).best(0)?.count == SliceReach.endless)
   }
 }

@@ -74,81 +74,76 @@ import Testing
   {
     let (name, pattern) = Self.schemas[index]
     let grammar = try CompiledGrammar(try #require(pattern), vocabulary: Self.vocabulary)
-    var random = SeededGenerator(seed: UInt64(index))
-    for _ in 0..<3 {
-      var matcher = GrammarMatcher(grammar)
-      for step in 0..<12 {
-        let mask = matcher.allowed(remaining: 1_000_000)
-        let limit = Int.random(in: 3...40, using: &random)
-        let tight = matcher.allowed(remaining: limit)
-        var wrong: [Int32] = []
-        var late: [Int32] = []
-        var inTime = 0
-        for id in 0..<Int32(mask.count) {
-          var copy = matcher
-          let isAccepted = copy.accept(id)
-          if isAccepted != mask.contains(id) { wrong.append(id) }
-          guard isAccepted else { continue }
-          // One token for the end, one for this.
-          let fits = copy.tokensToEnd <= limit - 2
-          inTime += fits ? 1 : 0
-          if fits != tight.contains(id), !grammar.vocabulary.endTokens.contains(id) { late.append(id) }
+    try Self.compare(grammar, name, answers: 3, steps: 12, seed: UInt64(index))
+  }
+
+  /// Random answers, with masks at each step that are those of the whole walk.
+  static func compare(_ grammar: CompiledGrammar, _ name: String, answers: Int, steps: Int, seed: UInt64)
+    throws
+  {
+    var random = SeededGenerator(seed: seed)
+    var builder = grammar.state().copy
+    let ends = grammar.vocabulary.endTokens
+    for _ in 0..<answers {
+      var set = builder.start()
+      for step in 0..<steps {
+        let mask = builder.mask(set, remaining: 1_000_000)
+        let whole = WholeWalk.mask(set, &builder)
+        #expect(mask == whole, "\(name), step \(step): \(Self.differences(mask, whole))")
+        // One token for the end, one for this.
+        let remaining = Int.random(in: 3...40, using: &random)
+        let tight = WholeWalk.mask(set, limit: Int32(remaining - 2), &builder)
+        if (0..<Int32(tight.count)).contains(where: { tight.contains($0) && !ends.contains($0) }) {
+          let found = builder.mask(set, remaining: remaining)
+          #expect(
+            found == tight, "\(name), step \(step), \(remaining) left: \(Self.differences(found, tight))")
         }
-        #expect(wrong.isEmpty, "\(name), step \(step): tokens \(wrong.prefix(5))")
-        #expect(
-          late.isEmpty || inTime == 0, "\(name), step \(step), limit \(limit): tokens \(late.prefix(5))")
-        let ids = (0..<Int32(mask.count)).filter {
-          mask.contains($0) && !grammar.vocabulary.endTokens.contains($0)
-        }
+        let ids = (0..<Int32(mask.count)).filter { mask.contains($0) && !ends.contains($0) }
         // Long tokens now and then, quotes now and then.
-        guard let id = ids.randomElement(using: &random), matcher.accept(id) else { break }
+        guard let id = ids.randomElement(using: &random) else { break }
+        set = builder.step(set, token: id)
+        try #require(set != Recogniser.empty)
       }
     }
   }
 
-  private static func tokens(_ set: TokenSet) -> TokenMask {
-    var mask = TokenMask(count: vocabulary.count)
-    set.add(to: &mask)
-    return mask
+  private static func differences(_ a: TokenMask, _ b: TokenMask) -> [Int32] {
+    Array((0..<Int32(a.count)).filter { a.contains($0) != b.contains($0) }.prefix(5))
   }
 
-  @Test func `masks of strings and keys without a few words are what a walk over all tokens finds`() throws {
+  /// A mask of a leaf is what the whole walk finds; only its largest cost may be more.
+  static func expect(_ mask: LeafMask, is whole: LeafMask, _ vocabulary: GrammarVocabulary, _ words: String) {
+    let count = vocabulary.count
+    #expect(mask.inside.mask(count: count) == whole.inside.mask(count: count), "\(words)")
+    #expect(mask.maxCost >= whole.maxCost, "\(words)")
+    let (leaving, expected) = (mask.leaving, whole.leaving)
+    #expect(leaving.exits == expected.exits && leaving.nodes == expected.nodes, "\(words)")
+    #expect(leaving.bytes == expected.bytes && leaving.starts == expected.starts, "\(words)")
+    #expect(leaving.ending.mask(count: count) == expected.ending.mask(count: count), "\(words)")
+  }
+
+  @Test func `masks of strings and keys without a few words are those of the whole walk`() throws {
     let any = try CommonLanguages.canonicalString.get()
     let words = [
       ["ab"], ["ab", "abc", "a"], ["XYZ", "é日", "ab c", "", "abcabc"], ["ab", "zz"],
       ["12", "a\"", "\n\t", "ab"],
     ]
-    var known: [[Int32]: LeafMask] = [:]
-    var shared = 0
     for words in words {
       let rest = try any.subtracting(ByteDFA.texts(words.map { JSONText.quoted($0) }))
       for dfa in [rest, try rest.keyed()] {
-        let kin = try #require(KindredStates(dfa))
+        let delta = try #require(AutomatonDelta(dfa))
         var found = 0
         for state in 0..<Int32(dfa.stateCount) where dfa.continues[Int(state)] {
-          let signature = try #require(kin.signature(at: state))
-          guard let mask = kin.mask(of: state, Self.vocabulary) else { continue }
+          guard let (mask, _) = delta.mask(of: state, Self.vocabulary) else { continue }
           found += 1
-          let slow = LeafMask.make(dfa, state: state, reach: nil, plain: nil, vocabulary: Self.vocabulary) {
-            LeafExits($0, vocabulary: Self.vocabulary)
-          }
-          #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside), "\(words), state \(state)")
-          #expect(mask.dearest >= slow.dearest)
-          let (leaving, expected) = (mask.leaving, slow.leaving)
-          #expect(leaving.exits == expected.exits && leaving.nodes == expected.nodes)
-          #expect(leaving.bytes == expected.bytes && leaving.starts == expected.starts)
-          #expect(Self.tokens(leaving.ending) == Self.tokens(expected.ending))
-          if let other = known.updateValue(mask, forKey: signature) {
-            shared += 1
-            #expect(Self.tokens(other.inside) == Self.tokens(mask.inside) && other.dearest == mask.dearest)
-            #expect(other.leaving.exits == leaving.exits)
-          }
+          Self.expect(
+            mask, is: WholeWalk.leaf(dfa, state: state, Self.vocabulary), Self.vocabulary,
+            "\(words), state \(state)")
         }
         #expect(found > 1, "\(words)")
       }
     }
-    #expect(shared > 0)
-    #expect(KindredStates(try NumberLanguage.integers.get()) == nil)
+    #expect(AutomatonDelta(try NumberLanguage.integers.get()) == nil)
   }
 
   @Test func `keys without hundreds of words are found from all keys, unless too many texts differ`() throws {
@@ -157,15 +152,58 @@ import Testing
     let words: [String] = (0..<600).map { "\(beginnings[$0 % 8])b\($0)\(endings[$0 % 3])" }
     let all = try CommonLanguages.key.get()
     let dfa = try #require(try all.without(beginnings: words.map { JSONText.quoted($0) }))
-    let kin = try #require(KindredStates(dfa))
-    let mask = try #require(kin.mask(of: 0, Self.vocabulary))
-    let slow = LeafMask.make(dfa, state: 0, reach: nil, plain: nil, vocabulary: Self.vocabulary) {
-      LeafExits($0, vocabulary: Self.vocabulary)
-    }
-    #expect(Self.tokens(mask.inside) == Self.tokens(slow.inside))
-    #expect(mask.leaving.exits == slow.leaving.exits && mask.dearest >= slow.dearest)
+    let delta = try #require(AutomatonDelta(dfa))
+    let (mask, isShared) = try #require(delta.mask(of: 0, Self.vocabulary))
+    #expect(!isShared)
+    Self.expect(mask, is: WholeWalk.leaf(dfa, state: 0, Self.vocabulary), Self.vocabulary, "600 words")
     // Every letter of a counted text leads elsewhere.
     let counted = try StringLanguage.bounded(CommonLanguages.canonicalString.get(), min: 1, max: 200)
-    if let kin = KindredStates(counted) { #expect(kin.mask(of: 0, Self.vocabulary) == nil) }
+    if let delta = AutomatonDelta(counted) { #expect(delta.mask(of: 0, Self.vocabulary) == nil) }
+  }
+
+  @Test func `states that all grammars share have the masks of the whole walk`() throws {
+    var compared = 0
+    for (leaf, common) in CommonLanguages.shared.enumerated() {
+      for state in common.states {
+        let mask = try #require(Self.vocabulary.mask(SharedState(leaf: leaf, state: state)))
+        Self.expect(
+          mask, is: WholeWalk.leaf(common.dfa, state: state, Self.vocabulary), Self.vocabulary,
+          "language \(leaf), state \(state)")
+        compared += 1
+      }
+    }
+    #expect(compared > 10)
+  }
+
+  @Test func `strings whose characters are counted have the masks of the whole walk`() throws {
+    let (string, counts) = (try CommonLanguages.freeString.get(), try CharacterCounts.free.get())
+    for state in 0..<Int32(string.stateCount) where string.continues[Int(state)] {
+      let reach = Self.vocabulary.reach(string, counts, state)
+      for (missing, left) in [(0, 0), (0, 1), (0, 7), (0, 19), (3, 9), (6, 40)] {
+        let mask = reach.mask(missing: missing, left: left, vocabulary: Self.vocabulary).mask
+        let room = CharacterRoom(missing: missing, left: left, counts: counts)
+        Self.expect(
+          mask, is: WholeWalk.leaf(string, state: state, room: room, Self.vocabulary), Self.vocabulary,
+          "state \(state), \(missing) to \(left)")
+      }
+    }
+  }
+
+  @Test(arguments: [
+    "^.{3,30}$", "^[^0-9]*$", "^[a-z]{1,12}$", #"^\w+$"#, "^[A-Z][a-z]+ ?$", "ab.*XYZ", "^[a-z ]{1,1500}$",
+  ])
+  func `slices and what lies below a node have the masks of the whole walk`(_ expression: String) throws {
+    let dfa = try ByteNFA.automaton(RegexParser.parse(expression), spelling: .json, anywhere: true)
+      .wrapped([0x22], [0x22]).minimized()
+    let reach = SliceReach(dfa)
+    for state in stride(from: 0, to: Int32(dfa.stateCount), by: max(1, dfa.stateCount / 12))
+    where dfa.continues[Int(state)] {
+      let mask = LeafMask.make(dfa, state: state, reach: reach, vocabulary: Self.vocabulary) {
+        LeafExits($0, vocabulary: Self.vocabulary)
+      }
+      Self.expect(
+        mask, is: WholeWalk.leaf(dfa, state: state, Self.vocabulary), Self.vocabulary,
+        "\(expression), state \(state)")
+    }
   }
 }

@@ -22,8 +22,7 @@ package final class GrammarVocabulary: Sendable {
   package let missingBytes: [UInt8]
   private let bytes: [UInt8]
   private let starts: [Int32]
-  /// Its plain tokens.
-  let plain: PlainTokens
+  let slices: TokenSlices
   /// Masks of the states that all grammars share, such as the inside of a string. Set once, when all else is known.
   private let shared = Mutex<[SharedState: LeafMask]>([:])
   /// What tokens reach from the states of strings whose characters are counted.
@@ -73,7 +72,7 @@ package final class GrammarVocabulary: Sendable {
       starts.append(Int32(clamping: all.count))
     }
     trie = TokenTrie(ids: Array(0..<Int32(clamping: count)), bytes: all, starts: starts)
-    plain = PlainTokens(trie, count: count)
+    slices = TokenSlices(trie, count: count)
     longestToken = longest
     // C0, C1 and F5 to FF are no UTF-8.
     missingBytes = (UInt8.min...0xF4).filter { !alone[Int($0)] && $0 != 0xC0 && $0 != 0xC1 }
@@ -86,11 +85,9 @@ package final class GrammarVocabulary: Sendable {
   private func prepare() {
     Formats.prepare()
     for (leaf, common) in CommonLanguages.shared.enumerated() {
-      let reach = PlainReach(common.dfa)
+      let reach = SliceReach(common.dfa)
       for state in common.states {
-        let mask = LeafMask.make(
-          common.dfa, state: state, reach: reach, plain: plain.set(reach.best(state)), vocabulary: self
-        ) {
+        let mask = LeafMask.make(common.dfa, state: state, reach: reach, vocabulary: self) {
           LeafExits($0, vocabulary: self)
         }
         shared.withLock { $0[SharedState(leaf: leaf, state: state)] = mask }

@@ -10,20 +10,16 @@ final class LeafCache: Sendable {
     /// Characters that must still come, and that may still come, as far as one token can tell.
     var missing: Int32
     var left: Int32
-    /// What the mask says nothing of.
-    var covered: PlainSet?
   }
 
   private struct Content {
     var masks: [Key: LeafMask] = [:]
     var costs: [Key: LeafCosts] = [:]
-    var reaches: [Int32: PlainReach] = [:]
+    var reaches: [Int32: SliceReach] = [:]
     /// States that are left at the same nodes share what follows.
     var leaving: [[Int32]: LeafExits] = [:]
-    /// Masks of kindred states by what follows them.
-    var shared: [[Int32]: LeafMask] = [:]
-    /// Nil of those that have no kin.
-    var kindred: [Int32: KindredStates?] = [:]
+    /// Nil of those that differ much from all shared ones.
+    var deltas: [Int32: AutomatonDelta?] = [:]
     var bytes = 0
   }
 
@@ -33,20 +29,18 @@ final class LeafCache: Sendable {
 
   func forget() { content.withLock { $0 = Content() } }
 
-  // Each is made without the lock; two threads may both make the same.
+  /// The mask, if it was made.
+  func mask(_ key: Key) -> LeafMask? { content.withLock { $0.masks[key] } }
 
   /// - Parameters:
+  ///   - isShared: whether others keep it, too.
   ///   - limit: most bytes.
-  ///   - make: the mask, and whether others keep it, too.
-  func mask(_ key: Key, limit: Int, make: () -> (mask: LeafMask, isShared: Bool)) -> LeafMask {
-    if let known = content.withLock({ $0.masks[key] }) { return known }
-    let (made, isShared) = make()
-    keep(isShared ? 64 : made.byteCount, limit) { $0.masks.updateValue(made, forKey: key) == nil }
-    return made
+  func keep(_ mask: LeafMask, _ key: Key, isShared: Bool, limit: Int) -> LeafMask {
+    keep(isShared ? 64 : mask.byteCount, limit) { $0.masks.updateValue(mask, forKey: key) == nil }
+    return mask
   }
 
-  /// The mask, if it was made.
-  func known(_ key: Key) -> LeafMask? { content.withLock { $0.masks[key] } }
+  // Each is made without the lock; two threads may both make the same.
 
   func costs(_ key: Key, limit: Int, make: () -> LeafCosts) -> LeafCosts {
     if let known = content.withLock({ $0.costs[key] }) { return known }
@@ -55,9 +49,9 @@ final class LeafCache: Sendable {
     return made
   }
 
-  func reach(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> PlainReach {
+  func reach(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> SliceReach {
     if let known = content.withLock({ $0.reaches[leaf] }) { return known }
-    let made = PlainReach(dfa)
+    let made = SliceReach(dfa)
     keep(made.byteCount, limit) { $0.reaches.updateValue(made, forKey: leaf) == nil }
     return made
   }
@@ -70,23 +64,11 @@ final class LeafCache: Sendable {
     return made
   }
 
-  /// The mask of a state that differs little from a common one, or not at all; nil where it differs much.
-  func mask(of state: Int32, _ kin: KindredStates, _ vocabulary: GrammarVocabulary, limit: Int) -> LeafMask? {
-    if let shared = kin.shared(state), let mask = vocabulary.mask(shared) { return mask }
-    guard let signature = kin.signature(at: state) else { return kin.mask(of: state, vocabulary) }
-    if let known = content.withLock({ $0.shared[signature] }) { return known }
-    guard let made = kin.mask(of: state, vocabulary) else { return nil }
-    keep(made.byteCount + signature.count * 4, limit) {
-      $0.shared.updateValue(made, forKey: signature) == nil
-    }
-    return made
-  }
-
-  /// The states of an automaton beside a common one's; nil where it has no kin.
-  func kindred(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> KindredStates? {
-    if let known = content.withLock({ $0.kindred[leaf] }) { return known }
-    let made = KindredStates(dfa)
-    keep(made?.byteCount ?? 64, limit) { $0.kindred.updateValue(made, forKey: leaf) == nil }
+  /// What an automaton differs in from a shared one; nil where that is much.
+  func delta(_ leaf: Int32, _ dfa: ByteDFA, limit: Int) -> AutomatonDelta? {
+    if let known = content.withLock({ $0.deltas[leaf] }) { return known }
+    let made = AutomatonDelta(dfa)
+    keep(made?.byteCount ?? 64, limit) { $0.deltas.updateValue(made, forKey: leaf) == nil }
     return made
   }
 

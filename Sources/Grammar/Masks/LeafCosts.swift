@@ -20,10 +20,9 @@ final class LeafCosts: Sendable {
 
   var byteCount: Int { tokens.count * 4 + groups.count * 16 + 128 }
 
-  /// Adds the tokens after which the leaf costs at most `limit`.
-  func add(to mask: inout TokenMask, limit: Int32) {
-    guard let group = groups.last(where: { $0.cost <= limit }) else { return }
-    mask.insert(tokens[..<group.end])
+  /// The tokens after which the leaf costs at most `limit`.
+  func tokens(limit: Int32, count: Int) -> TokenSet {
+    TokenSet(Array(tokens[..<(groups.last { $0.cost <= limit }?.end ?? 0)]), count: count)
   }
 
   /// Looks at each token that stays inside from a state.
@@ -33,9 +32,7 @@ final class LeafCosts: Sendable {
     _ leaf: GrammarLeaf, state: Int32, missing: Int, inside: LeafMask, vocabulary: GrammarVocabulary
   ) -> LeafCosts {
     var found: [Int32: [Int32]] = [:]
-    var own = TokenMask(count: vocabulary.count)
-    inside.inside.add(to: &own)
-    for (index, word) in own.words.enumerated() where word != 0 {
+    for (index, word) in inside.inside.mask(count: vocabulary.count).words.enumerated() where word != 0 {
       for bit in 0..<64 where word & 1 << UInt64(bit) != 0 {
         let token = Int32(truncatingIfNeeded: index * 64 + bit)
         let (end, begun) = follow(vocabulary.bytes(of: token), leaf, state)

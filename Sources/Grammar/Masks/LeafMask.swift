@@ -32,6 +32,14 @@ enum TokenSet: Sendable {
     case .many(let tokens): mask.formUnion(tokens)
     }
   }
+
+  /// The same as a mask of ids below `count`.
+  func mask(count: Int) -> TokenMask {
+    if case .many(let mask) = self { return mask }
+    var mask = TokenMask(count: count)
+    add(to: &mask)
+    return mask
+  }
 }
 
 /// Where tokens leave a leaf.
@@ -99,45 +107,38 @@ final class LeafMask: Sendable {
   /// The tokens that stay inside.
   let inside: TokenSet
   /// The most bytes that completing the leaf takes after one of them, or more than that.
-  let dearest: Int32
+  let maxCost: Int32
   let leaving: LeafExits
-  /// Tokens that are surely among those inside.
-  let plain: PlainSet?
 
-  init(inside: TokenSet, dearest: Int32, leaving: LeafExits, plain: PlainSet? = nil) {
+  init(inside: TokenSet, maxCost: Int32, leaving: LeafExits) {
     self.inside = inside
-    self.dearest = dearest
+    self.maxCost = maxCost
     self.leaving = leaving
-    self.plain = plain
   }
 
   var byteCount: Int { inside.byteCount + leaving.byteCount + 128 }
 
-  /// Walks the vocabulary through an automaton from a state. Plain tokens of which any may come are not walked.
+  /// Walks the vocabulary through an automaton from a state. A slice of which any token may come is not walked.
   ///
   /// - Parameters:
-  ///   - reach: of the automaton; nil where plain tokens make no difference.
-  ///   - plain: the most tokens that stay inside, as `reach` knows.
-  ///   - covered: tokens that are allowed whatever this leaf does, where these are more: the mask says nothing of them.
+  ///   - reach: of the automaton; nil where slices make no difference.
   ///   - room: for characters, where they are counted.
   ///   - leaving: what follows the nodes at which the automaton accepts, of which there are some.
   static func make(
-    _ dfa: ByteDFA, state: Int32, reach: PlainReach?, plain: PlainSet?, covered: PlainSet? = nil,
-    room: CharacterRoom? = nil, vocabulary: GrammarVocabulary, leaving: ([Int32]) -> LeafExits
+    _ dfa: ByteDFA, state: Int32, reach: SliceReach?, room: CharacterRoom? = nil,
+    vocabulary: GrammarVocabulary, leaving: ([Int32]) -> LeafExits
   ) -> LeafMask {
-    let plan = vocabulary.plain.plan(inside: plain, covered: covered)
-    var walk = LeafWalk(dfa: dfa, state: state, known: plan.known, count: vocabulary.count)
-    // A short list is walked before more is found out.
-    let helping = plan.isListed ? nil : reach
+    let slice = vocabulary.slices.slice(reach?.best(state), atMost: room?.unescaped)
+    var walk = LeafWalk(dfa: dfa, state: state, known: slice?.tokens, count: vocabulary.count)
     if let room {
-      walk.run(plan, vocabulary, helping, WalkedCharacters(room, depth: vocabulary.longestToken))
+      walk.run(slice, vocabulary, reach, CountedWalk(room, depth: vocabulary.longestToken))
     } else {
-      walk.run(plan, vocabulary, helping, NothingWalked())
+      walk.run(slice, vocabulary, reach, UncountedWalk())
     }
-    let known = plan.known == nil ? nil : reach?.dearest(after: state)
+    let maxCost = slice == nil ? nil : reach?.maxCost(after: state)
     return LeafMask(
-      inside: walk.tokens, dearest: known ?? walk.dearest,
-      leaving: walk.exits.isEmpty ? .none : leaving(walk.exits), plain: plain)
+      inside: walk.tokens, maxCost: maxCost ?? walk.maxCost,
+      leaving: walk.exits.isEmpty ? .none : leaving(walk.exits))
   }
 }
 
@@ -145,12 +146,12 @@ final class LeafMask: Sendable {
 protocol WalkCount {
   /// - Returns: whether a text may still come to an end from the state that the node's byte leads to.
   mutating func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool
-  /// Whether there is room for all plain text below a node that was followed.
+  /// Whether there is room for all unescaped text below a node that was followed.
   func hasRoom(below node: WalkNode) -> Bool
 }
 
 /// A walk on which nothing is counted.
-private struct NothingWalked: WalkCount {
+private struct UncountedWalk: WalkCount {
   @inline(__always)
   func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool { true }
 
@@ -158,36 +159,26 @@ private struct NothingWalked: WalkCount {
   func hasRoom(below node: WalkNode) -> Bool { true }
 }
 
-/// Characters that must still come in a string, and that may.
-struct CharacterRoom {
-  var missing: Int
-  var left: Int
-  let counts: CharacterCounts
-
-  /// So many plain characters may come in any state, whichever they are.
-  var plain: Int { missing > 0 && !counts.isEndless ? 0 : max(0, left - counts.largestLeast) }
-}
-
 /// The characters that the tokens of a walk begin.
-private struct WalkedCharacters: WalkCount {
+private struct CountedWalk: WalkCount {
   private let room: CharacterRoom
-  private let plain: Int
+  private let most: Int
   private var begun: [Int]
 
   init(_ room: CharacterRoom, depth: Int) {
     self.room = room
-    plain = room.plain
+    most = room.unescaped
     begun = [Int](repeating: 0, count: depth + 1)
   }
 
   mutating func follow(_ node: WalkNode, from before: Int32, to after: Int32) -> Bool {
     let count = begun[Int(node.depth) - 1] + (room.counts.begins(before, node.byte) ? 1 : 0)
     begun[Int(node.depth)] = count
-    return room.counts.allow(after, after: count, min: room.missing, max: room.left)
+    return room.allows(after, after: count)
   }
 
   func hasRoom(below node: WalkNode) -> Bool {
-    begun[Int(node.depth)] + Int(node.count &- node.characters) <= plain
+    begun[Int(node.depth)] + Int(node.count &- node.characters) <= most
   }
 }
 
@@ -199,7 +190,7 @@ struct LeafWalk {
   private var few: [Int32] = []
   private var many: TokenMask?
   /// The most bytes that completing the leaf takes after a token that was walked.
-  private(set) var dearest: Int32 = 0
+  private(set) var maxCost: Int32 = 0
   private(set) var exits: [Int32] = []
 
   /// - Parameters:
@@ -216,29 +207,28 @@ struct LeafWalk {
   var tokens: TokenSet { many.map { .many($0) } ?? .few(few) }
 
   /// - Parameters:
+  ///   - slice: tokens that are known to stay inside.
   ///   - reach: of the automaton, where that may help.
   ///   - count: what is counted beside it.
   mutating func run(
-    _ plan: WalkPlan, _ vocabulary: GrammarVocabulary, _ reach: PlainReach?, _ count: some WalkCount
+    _ slice: TokenSlice?, _ vocabulary: GrammarVocabulary, _ reach: SliceReach?, _ count: some WalkCount
   ) {
     var count = count
     // Plain arrays in local constants: the loop visits very many nodes.
-    let (nodes, others, most) = (plan.nodes, ~plan.kinds, plan.count)
-    let (coveredOthers, coveredMost) = (~plan.coveredKinds, plan.coveredCount)
-    // How many characters may come after each state, of all plain kinds and of the plan's: below a node with no others and
-    // no more, all tokens stay inside.
-    let (all, allOthers) = Self.farther(reach, .plain)
-    let isOwn = plan.kinds != CharacterKinds.plain.rawValue && plan.count < PlainReach.endless
-    let (own, ownOthers) = Self.farther(isOwn ? reach : nil, CharacterKinds(rawValue: plan.kinds))
+    let nodes = vocabulary.slices.nodes
+    let (others, most) = (~(slice?.kinds.rawValue ?? 0), slice?.count ?? 0)
+    // How many unescaped characters may come after each state, whichever: below a node with no others and no more, all
+    // tokens stay inside. None where that is hardly any.
+    let counts = reach?.counts(.unescaped) ?? []
+    let farther = counts.max() ?? 0 >= 4 ? counts : []
+    let allOthers = farther.isEmpty ? UInt8.max : CharacterKinds.other.rawValue
     let (next, classOf, classCount) = (dfa.next, dfa.classOf, dfa.classCount)
     let (accepting, continues) = (dfa.accepting, dfa.continues)
     var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
     var at = 0
     while at < nodes.count {
       let node = nodes[at]
-      if node.kinds & others == 0 && node.count <= most
-        || node.kinds & coveredOthers == 0 && node.count <= coveredMost
-      {
+      if node.kinds & others == 0, node.count <= most {
         at = Int(node.end)
         continue
       }
@@ -254,12 +244,11 @@ struct LeafWalk {
         continue
       }
       if node.characters != WalkNode.within,
-        node.kinds & allOthers == 0 && all[Int(after)] >= node.count &- node.characters
-          || node.kinds & ownOthers == 0 && own[Int(after)] >= node.count &- node.characters,
+        node.kinds & allOthers == 0, farther[Int(after)] >= node.count &- node.characters,
         count.hasRoom(below: node)
       {
         take(
-          vocabulary.trie, vocabulary.trie.tokens(below: Int(node.node)), reach?.dearest(after: after) ?? 0)
+          vocabulary.trie, vocabulary.trie.tokens(below: Int(node.node)), reach?.maxCost(after: after) ?? 0)
         at = Int(node.end)
         continue
       }
@@ -271,18 +260,10 @@ struct LeafWalk {
     }
   }
 
-  /// How many characters of a set may come after each state, and all other kinds; none where that is hardly any.
-  private static func farther(_ reach: PlainReach?, _ kinds: CharacterKinds) -> (
-    counts: [UInt8], others: UInt8
-  ) {
-    guard let counts = reach?.counts(kinds), counts.max() ?? 0 >= 4 else { return ([], .max) }
-    return (counts, ~kinds.rawValue)
-  }
-
   /// Takes the tokens at these places of `trie.tokens`.
   @inline(__always)
   private mutating func take(_ trie: TokenTrie, _ places: Range<Int>, _ cost: Int32) {
-    dearest = max(dearest, cost)
+    maxCost = max(maxCost, cost)
     for place in places {
       let token = trie.tokens[place]
       if many == nil {

@@ -19,7 +19,7 @@ final class StringReach: Sendable {
   private let longestExit: Int
   private let longest: Int
   /// The most bytes that closing the string takes from any state.
-  private let dearest: Int32
+  private let maxCost: Int32
   /// Place n: the tokens that begin up to n characters; the last one has all.
   private let upTo: [TokenMask]
   private let kept = Mutex<[Int: LeafMask]>([:])
@@ -77,7 +77,7 @@ final class StringReach: Sendable {
     self.exits = exits
     longestExit = exits.reduce(0) { max($0, $1.characters) }
     longest = groups.reduce(longestExit) { max($0, $1.characters) }
-    dearest = counts.dearest
+    maxCost = counts.maxCost
     upTo = Self.masks(groups, count: vocabulary.count)
   }
 
@@ -115,7 +115,7 @@ final class StringReach: Sendable {
       }
     }
     let made = LeafMask(
-      inside: .many(inside), dearest: dearest,
+      inside: .many(inside), maxCost: maxCost,
       leaving: exits(after: missing, before: min(left, longestExit) + 1, vocabulary))
     let isShared = kept.withLock { kept in
       guard missing == 0, kept.count < Self.keptLimit else { return false }

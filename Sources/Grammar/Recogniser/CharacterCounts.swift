@@ -39,7 +39,7 @@ final class CharacterCounts: Sendable {
   /// Whether any number of characters may come from all states but the ends.
   let isEndless: Bool
   /// The most bytes with which a text is completed from any state.
-  let dearest: Int32
+  let maxCost: Int32
   /// Whether the strings are all strings.
   let isFree: Bool
 
@@ -64,7 +64,7 @@ final class CharacterCounts: Sendable {
     largestLeast = Int(least.reduce(0, max))
     largestMost = most.reduce(0) { $1 < Int32.max ? max($0, Int($1)) : $0 }
     isEndless = zip(most, beside).allSatisfy { $0 == Int32.max || $1 == 0 }
-    dearest = zip(beside, least).reduce(0) { max($0, Cost.sum($1.0, Cost.product(width, Int($1.1)))) }
+    maxCost = zip(beside, least).reduce(0) { max($0, Cost.sum($1.0, Cost.product(width, Int($1.1)))) }
   }
 
   /// Nil where there are gaps.

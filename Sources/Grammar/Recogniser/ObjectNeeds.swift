@@ -9,8 +9,8 @@ final class ObjectNeeds: Sendable {
   private let words: [UInt64]
   /// Bytes of all members that must still come; more than `Cost.none` where there are not enough.
   private let total: Int
-  /// Members that `minProperties` asks for beyond those: what the dearest of them takes, 0 without any.
-  private let dearest: Int
+  /// Members that `minProperties` asks for beyond those: what the longest of them takes, 0 without any.
+  private let longestMember: Int
   /// What the cheapest undeclared member takes.
   private let extraCost: Int
 
@@ -31,7 +31,7 @@ final class ObjectNeeds: Sendable {
     self.extraCost = extraCost
     let missing = plan.min - state.distinct(plan) - count
     guard missing > 0 else {
-      (self.total, dearest) = (total, 0)
+      (self.total, longestMember) = (total, 0)
       return
     }
     var others = plan.properties.indices.filter { !state.contains($0) && !Self.contains(words, $0) }
@@ -40,16 +40,16 @@ final class ObjectNeeds: Sendable {
       others = others.filter { $0 < extraCost }.sorted()
       let further = max(0, missing - others.count)
       total += others.prefix(missing).reduce(0, +) + Int(Cost.product(Int32(clamping: extraCost), further))
-      (self.total, dearest) = (total, further > 0 ? extraCost : others[missing - 1])
+      (self.total, longestMember) = (total, further > 0 ? extraCost : others[missing - 1])
       return
     }
     if !state.hasExtra, !plan.extras.isEmpty { others.append(extraCost) }
     others.sort()
     guard missing <= others.count else {
-      (self.total, dearest) = (.max / 2, 0)
+      (self.total, longestMember) = (.max / 2, 0)
       return
     }
-    (self.total, dearest) = (total + others.prefix(missing).reduce(0, +), others[missing - 1])
+    (self.total, longestMember) = (total + others.prefix(missing).reduce(0, +), others[missing - 1])
   }
 
   /// The properties that are required or asked for by others, and not there.
@@ -99,7 +99,7 @@ final class ObjectNeeds: Sendable {
     }
     let own = Self.member(property, cost)
     let isNeeded = contains(index)
-    let rest = new.reduce(total - (isNeeded ? own : min(own, dearest))) {
+    let rest = new.reduce(total - (isNeeded ? own : min(own, longestMember))) {
       $0 + Self.member(plan.properties[$1], cost)
     }
     return (
@@ -112,7 +112,7 @@ final class ObjectNeeds: Sendable {
   /// surely another member.
   func restAfterExtra(_ plan: ObjectPlan) -> (count: Int, cost: Int32) {
     if state.hasExtra, !plan.countsExtras { return (shortage(plan), cost) }
-    let rest = Int32(min(Int(Cost.none), total - min(extraCost, dearest)))
+    let rest = Int32(min(Int(Cost.none), total - min(extraCost, longestMember)))
     return (max(count, plan.min - state.distinct(plan) - 1), rest)
   }
 }

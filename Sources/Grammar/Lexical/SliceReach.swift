@@ -1,20 +1,20 @@
-// How far plain characters lead in an automaton, whichever they are.
+// How far unescaped characters lead in an automaton, whichever they are.
 
 import Synchronization
 
 /// For each state and set of kinds: how many characters of these kinds may come, whichever, without the text coming to
 /// an end or to a place where the automaton accepts. What the vocabulary has of such text need not be walked.
-final class PlainReach: Sendable {
+final class SliceReach: Sendable {
   private let dfa: ByteDFA
   /// The most bytes that completing the text takes from any state that is reached from each; empty where the automaton
   /// is large.
-  private let dearest: [Int32]
+  private let maxCost: [Int32]
   /// The same from any state.
-  private let dearestOfAll: Int32
+  private let maxCostOfAll: Int32
   /// The classes of the bytes of each kind of ASCII, by the kind's bit.
   private let columns: [[Int]]
   /// The classes of bytes that lead from each place inside a character to another, without ASCII.
-  private let beyond: [[(column: Int, next: PlainCharacter)]]
+  private let beyond: [[(column: Int, next: UnescapedCharacter)]]
   private let counts = Mutex<[CharacterKinds: [UInt8]]>([:])
 
   /// Any number of characters.
@@ -32,8 +32,8 @@ final class PlainReach: Sendable {
       let own = bytes.filter { CharacterKinds(ascii: $0).rawValue == 1 << UInt8(bit) }
       return Array(Set(own.map { Int(dfa.classOf[Int($0)]) }))
     }
-    beyond = PlainCharacter.all.map { place in
-      var found: [(column: Int, next: PlainCharacter)] = []
+    beyond = UnescapedCharacter.all.map { place in
+      var found: [(column: Int, next: UnescapedCharacter)] = []
       for byte: UInt8 in 0x80...0xFF {
         guard let next = place.next(byte) else { continue }
         let column = Int(dfa.classOf[Int(byte)])
@@ -41,19 +41,19 @@ final class PlainReach: Sendable {
       }
       return found
     }
-    dearest = dfa.stateCount > Self.smallest ? [] : Self.dearest(dfa)
-    dearestOfAll = dfa.cost.reduce(0, max)
+    maxCost = dfa.stateCount > Self.smallest ? [] : Self.maxCost(dfa)
+    maxCostOfAll = dfa.cost.reduce(0, max)
   }
 
   /// The most bytes that completing the text takes from any state that is reached from this one, or more than that.
-  func dearest(after state: Int32) -> Int32 { dearest.isEmpty ? dearestOfAll : dearest[Int(state)] }
+  func maxCost(after state: Int32) -> Int32 { maxCost.isEmpty ? maxCostOfAll : maxCost[Int(state)] }
 
   var byteCount: Int { dfa.stateCount * (4 + CharacterKinds.usual.count) + 1024 }
 
-  private static func dearest(_ dfa: ByteDFA) -> [Int32] {
+  private static func maxCost(_ dfa: ByteDFA) -> [Int32] {
     let before = ReverseEdges(table: dfa.next, columnCount: dfa.classCount)
     var found = [Int32](repeating: -1, count: dfa.stateCount)
-    // From the dearest states back: who comes first has the most.
+    // From the states with the largest costs back: who comes first has the most.
     for state in dfa.cost.indices.sorted(by: { dfa.cost[$0] > dfa.cost[$1] }) where found[state] < 0 {
       let cost = dfa.cost[state]
       found[state] = cost
@@ -91,10 +91,10 @@ final class PlainReach: Sendable {
   }
 
   /// For each state, how many characters of these kinds may come; nil where the automaton is large.
-  func counts(_ kinds: CharacterKinds) -> [UInt8]? { dearest.isEmpty ? nil : allCounts(kinds) }
+  func counts(_ kinds: CharacterKinds) -> [UInt8]? { maxCost.isEmpty ? nil : allCounts(kinds) }
 
   private func count(_ state: Int32, _ kinds: CharacterKinds) -> UInt8 {
-    dearest.isEmpty ? nearCount(state, kinds) : allCounts(kinds)[Int(state)]
+    maxCost.isEmpty ? nearCount(state, kinds) : allCounts(kinds)[Int(state)]
   }
 
   private func allCounts(_ kinds: CharacterKinds) -> [UInt8] {
@@ -134,7 +134,7 @@ final class PlainReach: Sendable {
       }
     }
     guard kinds.contains(.beyond) else { return found }
-    var seen: [(state: Int32, place: PlainCharacter)] = [(Int32(truncatingIfNeeded: state), .between)]
+    var seen: [(state: Int32, place: UnescapedCharacter)] = [(Int32(truncatingIfNeeded: state), .between)]
     var at = 0
     while at < seen.count {
       let (state, place) = seen[at]

@@ -1,14 +1,14 @@
-// Masks of automata that differ from a common one in a few texts only, such as all keys but the declared ones.
+// Masks of automata that differ from a shared one in a few texts only, such as all keys but the declared ones.
 
-/// The states of an automaton beside those of a common one that the same texts lead to. What the vocabulary can do in the
-/// common one is known: only tokens that begin with one of the few texts need a look.
-final class KindredStates: Sendable {
+/// The states of an automaton beside those of a shared one, its base, that the same texts lead to. What the vocabulary can
+/// do in the base is known: only tokens that begin with one of the few texts need a look.
+final class AutomatonDelta: Sendable {
   private let dfa: ByteDFA
-  /// The place of the common automaton in `CommonLanguages.shared`.
+  /// The base's place in `CommonLanguages.shared`.
   private let leaf: Int
-  private let common: ByteDFA
-  /// The common automaton's state for each state.
-  private let twins: [Int32]
+  private let base: ByteDFA
+  /// The base's state for each state.
+  private let bases: [Int32]
   /// Whether the same texts follow both.
   private let isSame: [Bool]
   /// The bytes of each state that lead to where other texts follow, and where that is; -1 for nowhere.
@@ -17,41 +17,41 @@ final class KindredStates: Sendable {
   /// `manyBeginnings`.
   private let beginnings: [Int32]
 
-  /// Nil where no common automaton is kindred.
+  /// Nil where no shared automaton is near.
   init?(_ dfa: ByteDFA) {
-    guard let (leaf, common) = Self.common(for: dfa) else { return nil }
+    guard let (leaf, base) = Self.base(of: dfa) else { return nil }
     self.dfa = dfa
     self.leaf = leaf
-    self.common = common
-    var twins = [Int32](repeating: -1, count: dfa.stateCount)
+    self.base = base
+    var bases = [Int32](repeating: -1, count: dfa.stateCount)
     var differs = [Bool](repeating: false, count: dfa.stateCount)
     var (from, to) = ([Int32](), [Int32]())
-    let (classOf, columns) = ByteDFA.classes(dfa, common)
+    let (classOf, columns) = ByteDFA.classes(dfa, base)
     // Arrays of their own: reached through the automata, each access would count references.
-    let (table, count, twinTable, twinCount) = (dfa.next, dfa.classCount, common.next, common.classCount)
-    let (accepting, twinAccepting) = (dfa.accepting, common.accepting)
+    let (table, count, baseTable, baseCount) = (dfa.next, dfa.classCount, base.next, base.classCount)
+    let (accepting, baseAccepting) = (dfa.accepting, base.accepting)
     var bytes: [[UInt8]] = Array(repeating: [], count: columns.count)
     for (byte, number) in classOf.enumerated() { bytes[Int(number)].append(UInt8(truncatingIfNeeded: byte)) }
     var queue: [Int32] = [0]
-    twins[0] = 0
+    bases[0] = 0
     var head = 0
     while head < queue.count {
       let state = queue[head]
       head += 1
-      let twin = twins[Int(state)]
-      differs[Int(state)] = accepting[Int(state)] != twinAccepting[Int(twin)]
+      let baseState = bases[Int(state)]
+      differs[Int(state)] = accepting[Int(state)] != baseAccepting[Int(baseState)]
       for column in columns {
-        let (next, twinNext) = (
-          table[Int(state) * count + column.a], twinTable[Int(twin) * twinCount + column.b]
+        let (next, baseNext) = (
+          table[Int(state) * count + column.a], baseTable[Int(baseState) * baseCount + column.b]
         )
         guard next >= 0 else {
-          if twinNext >= 0 { differs[Int(state)] = true }
+          if baseNext >= 0 { differs[Int(state)] = true }
           continue
         }
-        // Texts beyond those of the common automaton, or a state that stands for several of its states.
-        guard twinNext >= 0, twins[Int(next)] < 0 || twins[Int(next)] == twinNext else { return nil }
-        if twins[Int(next)] < 0 {
-          twins[Int(next)] = twinNext
+        // Texts beyond those of the base, or a state that stands for several of its states.
+        guard baseNext >= 0, bases[Int(next)] < 0 || bases[Int(next)] == baseNext else { return nil }
+        if bases[Int(next)] < 0 {
+          bases[Int(next)] = baseNext
           queue.append(next)
         }
         // Neighbours often lead to the same state.
@@ -68,12 +68,12 @@ final class KindredStates: Sendable {
         different.append(source)
       }
     }
-    self.twins = twins
+    self.bases = bases
     isSame = differs.map { !$0 }
     var deviations: [[(byte: UInt8, next: Int32)]] = Array(repeating: [], count: dfa.stateCount)
     for state in queue where differs[Int(state)] {
-      let (row, twinRow) = (Int(state) * count, Int(twins[Int(state)]) * twinCount)
-      for (number, column) in columns.enumerated() where twinTable[twinRow + column.b] >= 0 {
+      let (row, baseRow) = (Int(state) * count, Int(bases[Int(state)]) * baseCount)
+      for (number, column) in columns.enumerated() where baseTable[baseRow + column.b] >= 0 {
         let next = table[row + column.a]
         guard next < 0 || differs[Int(next)] else { continue }
         for byte in bytes[number] { deviations[Int(state)].append((byte, next)) }
@@ -110,40 +110,10 @@ final class KindredStates: Sendable {
     return found
   }
 
-  var byteCount: Int { twins.count * 36 + 256 }
+  var byteCount: Int { bases.count * 36 + 256 }
 
-  /// The twin of a state that the same texts follow.
-  func shared(_ state: Int32) -> SharedState? {
-    isSame[Int(state)] ? SharedState(leaf: leaf, state: twins[Int(state)]) : nil
-  }
-
-  /// What follows a state where it differs from what follows its twin, in words that are equal for equal states of kindred
-  /// automata; nil where that is much.
-  func signature(at state: Int32) -> [Int32]? {
-    var signature = [Int32(truncatingIfNeeded: leaf), twins[Int(state)]]
-    var number: [Int32: Int32] = [state: 0]
-    var queue = [state]
-    var head = 0
-    while head < queue.count {
-      let state = queue[head]
-      head += 1
-      signature.append(dfa.accepting[Int(state)] ? -2 : -3)
-      for (byte, next) in deviations[Int(state)] {
-        if next >= 0, number[next] == nil {
-          number[next] = Int32(truncatingIfNeeded: queue.count)
-          queue.append(next)
-        }
-        signature += [Int32(byte), number[next] ?? -1]
-      }
-      guard signature.count <= Self.longestSignature else { return nil }
-    }
-    return signature
-  }
-
-  private static let longestSignature = 2000
-
-  /// A common automaton of strings or keys with the same state for any text that goes on.
-  private static func common(for dfa: ByteDFA) -> (leaf: Int, common: ByteDFA)? {
+  /// A shared automaton of strings or keys with the same state for any text that goes on.
+  private static func base(of dfa: ByteDFA) -> (leaf: Int, base: ByteDFA)? {
     let between = GrammarLeaf.betweenCharacters
     for state in openStates(dfa) {
       for (leaf, common) in commonLanguages
@@ -183,33 +153,31 @@ final class KindredStates: Sendable {
     return near * 3 >= Self.probes.count * 2
   }
 
-  /// What the vocabulary can do from a state; nil where that is not found more quickly here.
-  func mask(of state: Int32, _ vocabulary: GrammarVocabulary) -> LeafMask? {
-    guard beginnings[Int(state)] < Self.manyBeginnings || isNear(state),
-      let whole = vocabulary.mask(SharedState(leaf: leaf, state: twins[Int(state)]))
-    else {
-      return nil
-    }
-    var walk = KindredWalk(whole, vocabulary)
+  /// What the vocabulary can do from a state, and whether that is kept elsewhere; nil where it is not found more quickly
+  /// here.
+  func mask(of state: Int32, _ vocabulary: GrammarVocabulary) -> (mask: LeafMask, isShared: Bool)? {
+    guard let whole = vocabulary.mask(SharedState(leaf: leaf, state: bases[Int(state)])) else { return nil }
+    if isSame[Int(state)] { return (whole, true) }
+    guard beginnings[Int(state)] < Self.manyBeginnings || isNear(state) else { return nil }
+    var walk = DeltaWalk(whole, vocabulary)
     walk.run(self, from: state, vocabulary)
-    return walk.mask
+    return (walk.mask, false)
   }
 
   /// One walk over the tokens for which the automata differ.
-  private struct KindredWalk {
+  private struct DeltaWalk {
     private let whole: LeafMask
     private let vocabulary: GrammarVocabulary
     private var inside: TokenMask
-    private var dearest: Int32
-    /// Nodes at which the common automaton may be left and this one not, and others: ranges in order.
+    private var maxCost: Int32
+    /// Nodes at which the base may be left and this one not, and others: ranges in order.
     private var closed: [Range<Int32>] = []
 
     init(_ whole: LeafMask, _ vocabulary: GrammarVocabulary) {
       self.whole = whole
       self.vocabulary = vocabulary
-      inside = TokenMask(count: vocabulary.count)
-      whole.inside.add(to: &inside)
-      dearest = whole.dearest
+      inside = whole.inside.mask(count: vocabulary.count)
+      maxCost = whole.maxCost
     }
 
     var mask: LeafMask {
@@ -221,21 +189,21 @@ final class KindredStates: Sendable {
         if place < closed.count, closed[place].contains(exit) { exits.insert(exit) }
       }
       return LeafMask(
-        inside: .many(inside), dearest: dearest,
+        inside: .many(inside), maxCost: maxCost,
         leaving: exits.isEmpty ? whole.leaving : LeafExits(whole.leaving, without: exits, vocabulary))
     }
 
-    mutating func run(_ kin: KindredStates, from state: Int32, _ vocabulary: GrammarVocabulary) {
-      let (dfa, common) = (kin.dfa, kin.common)
-      let nodes = vocabulary.plain.plan(inside: nil).nodes
+    mutating func run(_ delta: AutomatonDelta, from state: Int32, _ vocabulary: GrammarVocabulary) {
+      let (dfa, base) = (delta.dfa, delta.base)
+      let nodes = vocabulary.slices.nodes
       var states = [Int32](repeating: state, count: vocabulary.longestToken + 1)
       var at = 0
       while at < nodes.count {
         let node = nodes[at]
         let before = states[Int(node.depth) - 1]
-        let twin = common.step(kin.twins[Int(before)], node.byte)
+        let baseState = base.step(delta.bases[Int(before)], node.byte)
         let after = dfa.step(before, node.byte)
-        guard twin >= 0, after < 0 || !kin.isSame[Int(after)] else {
+        guard baseState >= 0, after < 0 || !delta.isSame[Int(after)] else {
           at = Int(node.end)
           continue
         }
@@ -244,10 +212,10 @@ final class KindredStates: Sendable {
           at = Int(node.end)
           continue
         }
-        if common.accepting[Int(twin)], !dfa.accepting[Int(after)] {
+        if base.accepting[Int(baseState)], !dfa.accepting[Int(after)] {
           closed.append(node.node..<node.node + 1)
         }
-        if node.hasTokens { dearest = max(dearest, dfa.cost[Int(after)]) }
+        if node.hasTokens { maxCost = max(maxCost, dfa.cost[Int(after)]) }
         states[Int(node.depth)] = after
         at += 1
       }

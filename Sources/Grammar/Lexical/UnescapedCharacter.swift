@@ -1,6 +1,6 @@
-// Plain characters: those that most languages treat alike, told apart by a few kinds.
+// Characters that JSON strings have as they are ("unescaped" in RFC 8259), which most languages treat alike, by a few kinds.
 
-/// Kinds of plain characters, one bit each.
+/// Kinds of unescaped characters, one bit each.
 struct CharacterKinds: OptionSet, Hashable {
   let rawValue: UInt8
 
@@ -12,16 +12,16 @@ struct CharacterKinds: OptionSet, Hashable {
   static let punctuation = CharacterKinds(rawValue: 16)
   /// Beyond ASCII, without the separators of lines and paragraphs, which `.` does not match.
   static let beyond = CharacterKinds(rawValue: 32)
-  /// What is not plain: controls, quotes, pieces of characters.
-  static let odd = CharacterKinds(rawValue: 64)
+  /// All others: controls, quotes, pieces of characters.
+  static let other = CharacterKinds(rawValue: 64)
   static let letters: CharacterKinds = [.lower, .upper]
   static let ascii: CharacterKinds = [.letters, .digit, .space, .punctuation]
 
-  static let plain: CharacterKinds = [.ascii, .beyond]
+  static let unescaped: CharacterKinds = [.ascii, .beyond]
 
   /// Sets that expressions are often made of, those with more tokens first.
   static let usual: [CharacterKinds] = [
-    .plain, [.letters, .space, .punctuation, .beyond], .ascii, [.letters, .space, .punctuation],
+    .unescaped, [.letters, .space, .punctuation, .beyond], .ascii, [.letters, .space, .punctuation],
     [.letters, .digit, .space], [.letters, .space], [.letters, .digit], .letters, [.lower, .digit], .lower,
     .upper,
   ]
@@ -33,7 +33,7 @@ struct CharacterKinds: OptionSet, Hashable {
     case 0x41...0x5A: self = .upper
     case 0x30...0x39: self = .digit
     case 0x20: self = .space
-    case 0x22, 0x5C, 0..<0x20, 0x7F...: self = .odd
+    case 0x22, 0x5C, 0..<0x20, 0x7F...: self = .other
     default: self = .punctuation
     }
   }
@@ -41,18 +41,18 @@ struct CharacterKinds: OptionSet, Hashable {
   init(rawValue: UInt8) { self.rawValue = rawValue }
 }
 
-/// Where a byte stands in the UTF-8 of a plain character.
-enum PlainCharacter: UInt8 {
+/// Where a byte stands in the UTF-8 of an unescaped character.
+enum UnescapedCharacter: UInt8 {
   case between, oneMore, twoMore, threeMore
   /// After a first byte that narrows the second.
   case afterE0, afterED, afterF0, afterF4
   /// Line and paragraph separators begin so.
   case afterE2, afterE280
 
-  /// After one more byte; nil where the character is not plain.
-  func next(_ byte: UInt8) -> PlainCharacter? {
+  /// After one more byte; nil where the character is another.
+  func next(_ byte: UInt8) -> UnescapedCharacter? {
     switch (self, byte) {
-    case (.between, 0x00...0x7F): CharacterKinds(ascii: byte) == .odd ? nil : .between
+    case (.between, 0x00...0x7F): CharacterKinds(ascii: byte) == .other ? nil : .between
     case (.between, 0xC2...0xDF): .oneMore
     case (.between, 0xE0): .afterE0
     case (.between, 0xE2): .afterE2
@@ -70,7 +70,7 @@ enum PlainCharacter: UInt8 {
     }
   }
 
-  static let all: [PlainCharacter] = [
+  static let all: [UnescapedCharacter] = [
     .between, .oneMore, .twoMore, .threeMore, .afterE0, .afterED, .afterF0, .afterF4, .afterE2, .afterE280,
   ]
 }
