@@ -136,6 +136,9 @@ private struct Notes {
     let results = try notes.search("OneNote")
     #expect(
       results.first?.passage.document.key == "a" && results.first?.why?.terms.map(\.term) == ["OneNote"])
+    try notes.add("v0.12.5.md", "Build 5 of 12 fixes the clock.")
+    let why = try notes.search("v0.12.5").first?.why
+    #expect(why?.name?.terms == ["0.12.5"] && why?.terms == [] && why?.summary == "matched name: v0.12.5")
     // Where nobody writes it as one word its pieces are looked for.
     #expect(try notes.first("NoteThing") == "b")
   }

@@ -131,8 +131,7 @@ package struct SentencePass: Sendable {
     }
     for word in WordReader.common { try add(word, nil) }
     for passage in passages {
-      for word in WordSplitter.words(in: passage.text) where !(word.isStopWord || word.isPart || word.isPiece)
-      {
+      for word in WordSplitter.words(in: passage.text) where word.isWhole {
         try add(Array(passage.text[word.range]), word.term)
       }
     }
@@ -166,8 +165,7 @@ package struct SentencePass: Sendable {
       let passages = try SearchError.index { () throws(IndexError) in try view.passages(of: document.key) }
       for passage in passages {
         living.passages.insert(SentenceNote.key(passage))
-        for word in WordSplitter.words(in: passage.text)
-        where !(word.isStopWord || word.isPart || word.isPiece) {
+        for word in WordSplitter.words(in: passage.text) where word.isWhole {
           living.words.insert(WordReader.key(Array(passage.text[word.range])))
         }
       }

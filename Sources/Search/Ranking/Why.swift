@@ -175,7 +175,7 @@ struct Explainer {
     func string(_ text: [UInt8], _ range: Range<Int>) -> String {
       String(decoding: text[range], as: UTF8.self)
     }
-    why.terms = terms(subject.text, subject.query, scalars)
+    why.terms = terms(subject, scalars)
     why.name = name(subject)
     why.unread = unread
     why.sentence = subject.sentences.first.map { range, score in
@@ -272,8 +272,10 @@ struct Explainer {
     }
   }
 
-  private func terms(_ text: [UInt8], _ query: Int, _ scalars: ScalarOffsets) -> [Why.Term] {
+  private func terms(_ subject: Subject, _ scalars: ScalarOffsets) -> [Why.Term] {
+    let (text, query) = (subject.text, subject.query)
     let found = Found(text)
+    let name = Found(subject.result.passage.document.name, like: found.language)
     let length = found.words.count { !$0.isStopWord }
     func score(_ weight: Double, _ frequency: Int) -> Double {
       frequency == 0
@@ -281,9 +283,12 @@ struct Explainer {
     }
     var terms: [(places: [Range<Int>], score: Double)] = []
     var wholes: [Range<Int>] = []
+    var isNamed = false
     for weight in weights[query] {
+      // A piece tells nothing where the word itself is, be it in the name.
+      if !weight.isPart { isNamed = !name.places(of: weight).all.isEmpty }
+      guard !(weight.isPart && isNamed) else { continue }
       let (own, all) = found.places(of: weight)
-      // A piece tells nothing where the word itself is.
       let places = all.map(\.range).filter { place in
         !weight.isPart
           || !wholes.contains { $0.lowerBound <= place.lowerBound && place.upperBound <= $0.upperBound }

@@ -14,6 +14,9 @@ package struct Word: Sendable, Equatable {
   package var isPart = false
   /// Whether it is one or two characters of a text without spaces, in which nobody knows where words end.
   package var isPiece = false
+
+  /// Whether it may be one of a phrase.
+  package var isWhole: Bool { !(isStopWord || isPart || isPiece) }
 }
 
 /// Splits text into words, for an index and for a query alike.
