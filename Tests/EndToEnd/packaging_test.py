@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 from server import DEMO, ROOT
@@ -107,6 +108,60 @@ def test_the_same_binary_is_packed_to_the_same_bytes(server):
             env={**os.environ, "BINARY": server.binary, "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"}, timeout=600)
         assert result.returncode == 0, result
         assert (pathlib.Path(folder) / "SHA256SUMS").read_text() == first
+
+
+def test_a_user_installs_without_root(server):
+    if reason := lacking("tar", "sh"):
+        return reason
+    out, script = packed(server.binary)[1], ROOT / "docs/deploy/package/install.sh"
+    version = subprocess.run([server.binary, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+
+    def install(*words, home):
+        return subprocess.run(["sh", script, *words], env={"PATH": os.environ["PATH"], "HOME": home}, capture_output=True, text=True)
+
+    with tempfile.TemporaryDirectory() as home:
+        for place in (archive(server.binary), out):
+            result = install(place, home=home)
+            assert result.returncode == 0 and version in result.stdout and f"add {home}/.local/bin to your PATH" in result.stdout, result
+        files = {str(path.relative_to(home)) for path in pathlib.Path(home).rglob("*") if path.is_file()}
+        assert files == {
+            ".local/bin/mlxserve", ".local/share/man/man1/mlxserve.1", ".local/share/bash-completion/completions/mlxserve",
+            ".local/share/zsh/site-functions/_mlxserve", ".local/share/fish/vendor_completions.d/mlxserve.fish"}, files
+        again = subprocess.run([f"{home}/.local/bin/mlxserve", "run", DEMO, *QUESTION], capture_output=True, text=True)
+        assert again.stdout.strip() == "Yes", again
+        # The same from an address.
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        with subprocess.Popen([sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)], cwd=out, **quiet) as pages:
+            try:
+                for _ in range(100):
+                    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                        break
+                    time.sleep(0.05)
+                result = install(f"http://127.0.0.1:{port}", home=home)
+                assert result.returncode == 0, result
+                nothing = install(f"http://127.0.0.1:{port}/none", home=home)
+                assert nothing.returncode == 1 and "has no SHA256SUMS" in nothing.stderr, nothing
+            finally:
+                pages.terminate()
+        assert install("--remove", home=home).returncode == 0
+        assert not [path for path in pathlib.Path(home).rglob("*") if path.is_file()]
+        # What is not what was released leaves nothing behind.
+        for change, said in (("flip", "is damaged"), ("nosums", "SHA256SUMS is missing"), ("noname", "does not name")):
+            with tempfile.TemporaryDirectory() as folder:
+                copy = pathlib.Path(folder) / archive(server.binary).name
+                data = bytearray(archive(server.binary).read_bytes())
+                if change == "flip":
+                    data[len(data) // 2] ^= 1
+                copy.write_bytes(data)
+                if change != "nosums":
+                    (copy.parent / "SHA256SUMS").write_text("" if change == "noname" else (out / "SHA256SUMS").read_text())
+                result = install(copy, home=home)
+                assert result.returncode == 1 and said in result.stderr, (change, result)
+        assert "fetch releases over https://" in install("http://releases.example", home=home).stderr
+        assert not [path for path in pathlib.Path(home).rglob("*") if path.is_file()]
 
 
 def test_the_archive_runs_where_nothing_else_is(server):
