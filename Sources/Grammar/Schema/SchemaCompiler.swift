@@ -7,35 +7,10 @@ import JSON
 struct SchemaCompiler {
   private let members: UndeclaredMembers
   var normalizer: SchemaNormalizer
-  private var rules: [Conjunction: Int32] = [:]
+  var memo = SchemaMemo()
   private var pending: [(Conjunction, Int32)] = []
-  private var boundedStrings: [[Int]: Int32] = [:]
-  /// Nil for objects that there are none of.
-  private var objectNodes: [ObjectAtom: Int32?] = [:]
-  private var keyedLeaves: [MemberKey: Int32] = [:]
-  /// Of all keys but these.
-  private var otherKeys: [[MemberKey]: Int32] = [:]
-  /// What was made of the same automata before.
-  private var numbers: [NumberKey: ByteDFA] = [:]
-  private var unions: [ByteDFA.Pair: ByteDFA] = [:]
-  private var boundedAutomata: [BoundedKey: ByteDFA] = [:]
-  private var countedStrings: [BoundedKey: [Int32]] = [:]
-  private var countedAutomata: [ByteDFA: (dfa: ByteDFA, counts: CharacterCounts)?] = [:]
-  private var keyed: [ByteDFA: ByteDFA] = [:]
-  private struct BoundedKey: Hashable {
-    let dfa: ByteDFA
-    let min: Int
-    let max: Int
-  }
-  private struct NumberKey: Hashable {
-    let dfa: ByteDFA
-    let isInteger: Bool
-    let isConstant: Bool
-  }
 
   private static let ruleLimit = 20_000
-  /// Expressions split the keys of an object into at most this many kinds: those that match none, one, or several.
-  private static let kindLimit = 256
   /// Each is a stack wherever a member may begin.
   private static let propertyLimit = 5000
   /// Most bytes of texts that are joined in one automaton. It has at most a state for each, a quarter of what it may have.
@@ -94,14 +69,13 @@ struct SchemaCompiler {
   mutating func rule(_ conjunction: Conjunction, _ builder: inout GraphBuilder) throws(GrammarError)
     -> Int32
   {
-    if let known = rules[conjunction] { return known }
-    guard rules.count < Self.ruleLimit else {
+    if let known = memo.nodes[.rule(conjunction)] { return known }
+    guard pending.count < Self.ruleLimit else {
       throw .tooLarge(reason: "the schema combines to more than \(Self.ruleLimit) rules")
     }
     let node = try builder.reserve()
-    rules[conjunction] = node
     pending.append((conjunction, node))
-    return node
+    return memo.keep(node, .rule(conjunction))
   }
 
   func place(_ conjunction: Conjunction) -> String {
@@ -215,11 +189,9 @@ struct SchemaCompiler {
   }
 
   mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {
-    let pair = ByteDFA.Pair(a, b)
-    if let known = unions[pair] { return known }
-    let dfa = try normalizer.budget.counted(a.union(b, watch: normalizer.budget.watch))
-    unions[pair] = dfa
-    return dfa
+    let key = SchemaMemo.AutomatonKey.union(.init(a, b))
+    if let known = memo.automata[key] { return known }
+    return memo.keep(try normalizer.budget.counted(a.union(b, watch: normalizer.budget.watch)), key)
   }
 
   /// The texts of all, joined two by two: one after the other, what was joined would be gone through for each. What is
@@ -284,28 +256,26 @@ struct SchemaCompiler {
   }
 
   private mutating func number(_ dfa: ByteDFA, _ atom: NumberAtom) throws(GrammarError) -> ByteDFA {
-    let key = NumberKey(dfa: dfa, isInteger: atom.isInteger, isConstant: atom.isConstant)
-    if let known = numbers[key] { return known }
+    let key = SchemaMemo.AutomatonKey.number(dfa, isInteger: atom.isInteger, isConstant: atom.isConstant)
+    if let known = memo.automata[key] { return known }
     let spelling =
       try atom.isInteger
       ? NumberLanguage.plainIntegers.get()
       : atom.isConstant ? NumberLanguage.tidy.get() : NumberLanguage.exact.get()
-    let made = try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch))
-    numbers[key] = made
-    return made
+    return memo.keep(
+      try normalizer.budget.counted(dfa.intersection(spelling, watch: normalizer.budget.watch)), key)
   }
 
   /// Any string with bounds on its characters; nil where strings that cannot be written change its automaton.
   mutating func boundedString(_ atom: StringAtom, _ builder: inout GraphBuilder) throws(GrammarError)
     -> Int32?
   {
-    if let known = boundedStrings[[atom.min, atom.max]] { return known }
+    let key = SchemaMemo.NodeKey.anyString(min: atom.min, max: atom.max)
+    if let known = memo.nodes[key] { return known }
     let any = try CommonLanguages.freeString.get()
     guard try builder.writable(any) === any else { return nil }
     let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: try CharacterCounts.free.get())
-    let node = try builder.leaf(any, bounds)
-    boundedStrings[[atom.min, atom.max]] = node
-    return node
+    return memo.keep(try builder.leaf(any, bounds), key)
   }
 
   /// An expression whose characters are counted beside its automaton; nil where the two may well be one automaton, and
@@ -315,22 +285,22 @@ struct SchemaCompiler {
   ) throws(GrammarError) -> [Int32]? {
     let count = atom.max == Int.max ? atom.min : atom.max
     guard count > 0, dfa.stateCount > Self.countedStates / count else { return nil }
-    let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
-    if let known = countedStrings[key] { return known }
+    let key = SchemaMemo.AutomatonKey.bounded(dfa, min: atom.min, max: atom.max)
+    if let known = memo.countedLeaves[key] { return known }
     guard let (beside, counts) = try countedAutomaton(dfa, builder) else { return nil }
     let bounds = CharacterBounds(min: atom.min, max: atom.max, counts: counts)
     let nodes = bounds.allow(0, after: 0) ? [try builder.leaf(beside, bounds)] : []
-    countedStrings[key] = nodes
+    memo.countedLeaves[key] = nodes
     return nodes
   }
 
   private mutating func countedAutomaton(
     _ dfa: ByteDFA, _ builder: GraphBuilder
   ) throws(GrammarError) -> (dfa: ByteDFA, counts: CharacterCounts)? {
-    if let known = countedAutomata[dfa] { return known }
+    if let known = memo.counted[dfa] { return known }
     try normalizer.budget.spend(dfa.next.count)
     let made = try StringLanguage.counted(dfa, builder)
-    countedAutomata[dfa] = .some(made)
+    memo.counted[dfa] = .some(made)
     return made
   }
 
@@ -341,13 +311,12 @@ struct SchemaCompiler {
   /// An automaton with bounds on its characters. Where the product is too large, the upper bound is lowered.
   mutating func bounded(_ dfa: ByteDFA, _ atom: StringAtom) throws(GrammarError) -> ByteDFA {
     if atom.min == 0, atom.max == Int.max { return dfa }
-    let key = BoundedKey(dfa: dfa, min: atom.min, max: atom.max)
-    if let known = boundedAutomata[key] { return known }
+    let key = SchemaMemo.AutomatonKey.bounded(dfa, min: atom.min, max: atom.max)
+    if let known = memo.automata[key] { return known }
     let made = try lowering(atom) { max throws(GrammarError) in
       try StringLanguage.bounded(dfa, min: atom.min, max: max)
     }
-    boundedAutomata[key] = made
-    return made
+    return memo.keep(made, key)
   }
 
   /// What is made for the upper bound of an atom, or for a lower one where that is too large.
@@ -423,11 +392,11 @@ struct SchemaCompiler {
   mutating func object(
     _ atom: ObjectAtom, _ path: String, _ builder: inout GraphBuilder
   ) throws(GrammarError) -> Int32? {
-    if let known = objectNodes[atom] { return known }
+    if let known = memo.objects[atom] { return known }
     let node = try plan(of: atom, path, &builder).map { made throws(GrammarError) in
       try builder.add(.object(made.plan))
     }
-    objectNodes[atom] = .some(node)
+    memo.objects[atom] = .some(node)
     return node
   }
 
@@ -573,160 +542,5 @@ struct SchemaCompiler {
       }
     }
     return implied
-  }
-
-  mutating func keyLeaf(_ key: MemberKey, _ builder: inout GraphBuilder) throws(GrammarError) -> Int32 {
-    if let known = keyedLeaves[key] { return known }
-    let text = normalizer.members.quoted(key) + [0x3A]
-    let node = try builder.leaf(ByteDFA.texts([text, text + [0x20]]))
-    keyedLeaves[key] = node
-    return node
-  }
-
-  /// The strings that a schema allows as keys.
-  mutating func names(_ conjunction: Conjunction) throws(GrammarError) -> ByteDFA {
-    let any = try CommonLanguages.canonicalString.get()
-    var automata: [ByteDFA] = []
-    for case .string(let atom) in try normalizer.atoms(conjunction) {
-      automata.append(try bounded(atom.dfa ?? any, atom))
-    }
-    return try union(automata)
-  }
-
-  /// Members beyond the listed ones: kinds of keys, each with its value.
-  ///
-  /// - Parameter isCounting: whether keys must differ, and so have one spelling.
-  mutating func extras(
-    _ atom: ObjectAtom, _ keys: [MemberKey], _ names: ByteDFA?, isCounting: Bool,
-    _ builder: inout GraphBuilder
-  ) throws(GrammarError) -> [(key: Int32, value: Int32)] {
-    let expressions = expressions(atom)
-    if keys.isEmpty, expressions.isEmpty, names == nil, !isCounting {
-      let value = value(of: [], atom)
-      return value.isNever
-        ? [] : [(try builder.leaf(CommonLanguages.freeKey.get()), try rule(value, &builder))]
-    }
-    if expressions.isEmpty {
-      let value = value(of: [], atom)
-      if value.isNever { return [] }
-      if names == nil, !isCounting, let key = try otherKeyLeaf(keys, &builder) {
-        return [(key, try rule(value, &builder))]
-      }
-    }
-    let any = try CommonLanguages.canonicalString.get()
-    var rest = names ?? any
-    let texts = keys.map { normalizer.members.quoted($0) }
-    if names == nil, let quick = try any.without(beginnings: texts) {
-      rest = try normalizer.budget.counted(quick)
-    } else if !keys.isEmpty {
-      let listed = try ByteDFA.texts(texts)
-      rest = try normalizer.budget.counted(
-        rest.subtracting(normalizer.budget.counted(listed), watch: normalizer.budget.watch))
-    }
-    var kinds: [(dfa: ByteDFA, matches: Set<MemberKey>)] = [(rest, [])]
-    for (index, alike) in expressions.enumerated() {
-      guard let expression = alike.first else { continue }
-      var alternatives: [ByteDFA] = []
-      for expression in alike { alternatives.append(try normalizer.pattern(expression)) }
-      let dfa = try union(alternatives)
-      // All that an expression matches is in `any`, and so in `rest` where it matches none of the keys.
-      let isInside = index == 0 && names == nil && !texts.contains { dfa.accepts($0) }
-      guard kinds.count <= Self.kindLimit else {
-        throw .tooLarge(reason: "expressions split an object's keys into more than \(Self.kindLimit) kinds")
-      }
-      var split: [(dfa: ByteDFA, matches: Set<MemberKey>)] = []
-      for kind in kinds {
-        let inside =
-          isInside
-          ? dfa : try normalizer.budget.counted(kind.dfa.intersection(dfa, watch: normalizer.budget.watch))
-        try normalizer.spend(inside)
-        if !inside.isEmpty { split.append((inside, kind.matches.union([expression]))) }
-        // Keys that no expression matches need no automaton where they may not be there.
-        if index == expressions.count - 1, value(of: kind.matches, atom).isNever { continue }
-        let outside = try normalizer.budget.counted(
-          kind.dfa.subtracting(dfa, watch: normalizer.budget.watch))
-        try normalizer.spend(outside)
-        if !outside.isEmpty { split.append((outside, kind.matches)) }
-      }
-      kinds = split
-    }
-    var joined: [(value: Conjunction, dfa: ByteDFA)] = []
-    for kind in kinds where !kind.dfa.isEmpty {
-      let value = value(of: kind.matches, atom)
-      if value.isNever { continue }
-      if let at = joined.firstIndex(where: { $0.value == value }) {
-        joined[at].dfa = try normalizer.budget.counted(
-          joined[at].dfa.union(kind.dfa, watch: normalizer.budget.watch))
-      } else {
-        joined.append((value, kind.dfa))
-      }
-    }
-    var out: [(key: Int32, value: Int32)] = []
-    for (value, dfa) in joined {
-      let key: Int32
-      if isCounting {
-        key = try builder.distinctLeaf(normalizer.budget.counted(dfa.wrapped([], [0x3A, 0x20])))
-      } else {
-        key = try builder.leaf(keyed(dfa))
-      }
-      out.append((key, try rule(value, &builder)))
-    }
-    return out
-  }
-
-  /// The strings of an automaton as keys.
-  private mutating func keyed(_ dfa: ByteDFA) throws(GrammarError) -> ByteDFA {
-    if let known = keyed[dfa] { return known }
-    let made = try normalizer.budget.counted(dfa.keyed())
-    keyed[dfa] = made
-    return made
-  }
-
-  /// All keys but these, in their one spelling; nil where they must be subtracted.
-  private mutating func otherKeyLeaf(_ keys: [MemberKey], _ builder: inout GraphBuilder) throws(GrammarError)
-    -> Int32?
-  {
-    if let known = otherKeys[keys] { return known }
-    let texts = keys.map { normalizer.members.quoted($0) }
-    guard let dfa = try CommonLanguages.key.get().without(beginnings: texts) else { return nil }
-    let node = try builder.leaf(normalizer.budget.counted(dfa))
-    otherKeys[keys] = node
-    return node
-  }
-
-  /// The expressions for keys, those together that ask for the same value.
-  private func expressions(_ atom: ObjectAtom) -> [[MemberKey]] {
-    var order: [MemberKey] = []
-    var asked: [MemberKey: [Int: Conjunction]] = [:]
-    for (index, group) in atom.groups.enumerated() {
-      for entry in normalizer.members[group].patterns {
-        if asked[entry.key] == nil { order.append(entry.key) }
-        asked[entry.key, default: [:]][index] = entry.value
-      }
-    }
-    var places: [[Int: Conjunction]: Int] = [:]
-    var out: [[MemberKey]] = []
-    for key in order {
-      guard let values = asked[key] else { continue }
-      if let place = places[values] {
-        out[place].append(key)
-      } else {
-        places[values] = out.count
-        out.append([key])
-      }
-    }
-    return out
-  }
-
-  /// The value of unlisted members whose keys match these expressions.
-  func value(of matches: Set<MemberKey>, _ atom: ObjectAtom) -> Conjunction {
-    var out = Conjunction.anything
-    for group in atom.groups {
-      let group = normalizer.members[group]
-      let own = group.patterns.filter { matches.contains($0.key) }
-      for entry in own { out = out.and(entry.value) }
-      if own.isEmpty, let additional = group.additional { out = out.and(additional) }
-    }
-    return out
   }
 }
