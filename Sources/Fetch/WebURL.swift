@@ -57,8 +57,7 @@ package struct WebURL: Sendable, Equatable {
 
   /// Scheme, host and port.
   package var origin: String {
-    let name = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
-    return "\(isSecure ? "https" : "http")://\(name):\(port)"
+    "\(isSecure ? "https" : "http")://\(Endpoint(address: host, port: port))"
   }
 
   /// Whether the host stands for this machine by its name.

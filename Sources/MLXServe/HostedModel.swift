@@ -223,10 +223,7 @@ package final class HostedServer: Sendable {
   deinit { stop() }
 
   /// Where clients find it, without the `/v1` of OpenAI's.
-  package var baseURL: String {
-    let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
-    return "http://\(isIPv6 ? "[\(host)]" : host):\(port)"
-  }
+  package var baseURL: String { "http://\(Endpoint(address: host, port: port))" }
 
   /// Ends it: answers under way get a last word, then connections are cut. Further calls wait for the first.
   package func stop() {

@@ -132,21 +132,6 @@ func clientText(_ text: String, isLast: Bool = true) -> [UInt8] {
     #expect(long.count == 2 + 124)
   }
 
-  @Test(arguments: [
-    ("", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
-    ("abc", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-    (
-      "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-      "84983e441c3bd26ebaae4aa1f95129e5e54670f1"
-    ),
-  ])
-  func `SHA-1 gives the published digests`(text: String, digest: String) {
-    let hex = SHA1.digest(Array(text.utf8)).map { byte in
-      (byte < 16 ? "0" : "") + String(byte, radix: 16)
-    }
-    #expect(hex.joined() == digest)
-  }
-
   @Test func `the key of the standard gets the answer of the standard`() {
     let key = Array("dGhlIHNhbXBsZSBub25jZQ==".utf8)
     #expect(WebSocketHandshake.isKey(key))

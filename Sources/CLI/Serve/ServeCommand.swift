@@ -217,8 +217,7 @@ enum ServeCommand {
   }
 
   static func baseURL(host: String, port: Int) -> String {
-    // An IPv6 literal stands in brackets (RFC 3986 section 3.2.2).
-    "http://\(host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host):\(port)/v1"
+    "http://\(Endpoint(address: host, port: port))/v1"
   }
 
   /// Where a browser of this machine finds a server that listens on `host`.

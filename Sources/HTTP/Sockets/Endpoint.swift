@@ -4,7 +4,7 @@ import Platform
 
 /// One end of a connection.
 package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
-  /// IPv4 or IPv6, without brackets; `unix` for a Unix socket.
+  /// IPv4 or IPv6, without brackets, or the name of a host; `unix` for a Unix socket.
   package let address: String
   /// 0 for a Unix socket.
   package let port: Int
@@ -41,7 +41,8 @@ package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
     return bytes.prefix(8).map { String($0, radix: 16) }.joined(separator: ":") + "/64"
   }
 
-  /// As in a URL: `127.0.0.1:80`, `[::1]:80`, `unix:/run/server`.
+  /// As in a URL, where an IPv6 literal stands in brackets (RFC 3986 section 3.2.2): `127.0.0.1:80`, `[::1]:80`,
+  /// `unix:/run/server`.
   package var description: String {
     if let path { return path.utf8.isEmpty ? "unix" : "unix:" + path }
     return address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]:\(port)" : "\(address):\(port)"

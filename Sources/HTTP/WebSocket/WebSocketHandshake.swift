@@ -1,5 +1,7 @@
 // The upgrade of a request to a WebSocket (RFC 6455 section 4.2).
 
+import Platform
+
 extension Response {
   /// Whether a request asks for a WebSocket, well or badly.
   package static func isUpgrade(_ request: Request) -> Bool {
@@ -40,7 +42,9 @@ enum WebSocketHandshake {
 
   /// Proves to the client that its key was read by something that speaks the protocol.
   static func accept(_ key: [UInt8]) -> String {
-    base64(SHA1.digest(key + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8)))
+    var hash = SHA1()
+    hash.update(key + Array("258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8))
+    return base64(hash.finish())
   }
 
   private static func base64(_ bytes: [UInt8]) -> String {

@@ -50,26 +50,12 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
   package static func start(_ configuration: EngineConfiguration) throws -> EmbeddingClient {
     let inbox = Monitor(EncoderInbox())
     let cache = VectorCache()
-    let outcome = Monitor<Result<Facts, InferenceError>?>(nil)
-    let thread = try Thread(name: "encoder", stackBytes: stackBytes) {
-      do throws(InferenceError) {
-        let (engine, facts) = try load(configuration, cache, inbox)
-        outcome.update { $0 = .success(facts) }
-        engine.run()
-      } catch {
-        outcome.update { $0 = .failure(error) }
-      }
+    let (facts, thread) = try EngineThread.start("encoder", stackBytes: stackBytes) {
+      () throws(InferenceError) in
+      let (engine, facts) = try load(configuration, cache, inbox)
+      return (facts, { engine.run() })
     }
-    let result: Result<Facts, InferenceError>? = outcome.wait { $0 }
-    switch result {
-    case .success(let facts):
-      return EmbeddingClient(
-        facts: facts, cache: cache, inbox: inbox, thread: thread, configuration)
-    case .failure(let error):
-      thread.join()
-      throw error
-    case nil: throw InferenceError.draining
-    }
+    return EmbeddingClient(facts: facts, cache: cache, inbox: inbox, thread: thread, configuration)
   }
 
   /// On the engine's thread, where the model stays.

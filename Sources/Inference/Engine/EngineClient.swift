@@ -87,25 +87,12 @@ package final class EngineClient: GenerationService {
     loading load: @escaping @Sendable (EngineConfiguration) throws -> LoadedModel
   ) throws -> EngineClient {
     let inbox = Monitor(Inbox(room: max(1, configuration.maxSequences)))
-    let outcome = Monitor<Result<Facts, InferenceError>?>(nil)
-    let thread = try Thread(name: "engine", stackBytes: stackBytes) {
-      do throws(InferenceError) {
-        let (engine, facts) = try makeEngine(configuration, inbox: inbox, load: load)
-        outcome.update { $0 = .success(facts) }
-        engine.run()
-      } catch {
-        outcome.update { $0 = .failure(error) }
-      }
+    let (facts, thread) = try EngineThread.start("engine", stackBytes: stackBytes) {
+      () throws(InferenceError) in
+      let (engine, facts) = try makeEngine(configuration, inbox: inbox, load: load)
+      return (facts, { engine.run() })
     }
-    let result: Result<Facts, InferenceError>? = outcome.wait { $0 }
-    switch result {
-    case .success(let facts):
-      return EngineClient(facts: facts, inbox: inbox, thread: thread, queueLimit: configuration.queueLimit)
-    case .failure(let error):
-      thread.join()
-      throw error
-    case nil: throw InferenceError.draining
-    }
+    return EngineClient(facts: facts, inbox: inbox, thread: thread, queueLimit: configuration.queueLimit)
   }
 
   /// What other threads may know of the loaded model.
