@@ -107,16 +107,11 @@ import Testing
     #expect(try !ServeSetup.settings(try parse("--strict-params")).isHistoryStrict)
   }
 
-  @Test func `encoders are read when they are needed, or at the start, but not both`() throws {
-    for usual in [[], ["--lazy-encoders"]] {
-      let options = try Loading.mediaOptions(try ParsedFlags(usual, flags: Command.all[0].flags))
-      #expect(options.isLazy && options.vision && options.audio)
-    }
-    let eager = try Loading.mediaOptions(try parse("--no-lazy-encoders", "--no-vision"))
+  @Test func `encoders are read when they are needed, or at the start`() throws {
+    let usual = Loading.mediaOptions(try parse())
+    #expect(usual.isLazy && usual.vision && usual.audio)
+    let eager = Loading.mediaOptions(try parse("--no-lazy-encoders", "--no-vision"))
     #expect(!eager.isLazy && !eager.vision && eager.audio)
-    let both = try parse("--no-lazy-encoders", "--lazy-encoders")
-    let error = try #require(throws: UsageError.self) { try Loading.mediaOptions(both) }
-    #expect(error.description == "--lazy-encoders contradicts --no-lazy-encoders: give one of them")
   }
 
   @Test(arguments: [

@@ -414,10 +414,6 @@ enum Flags {
       Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
       Flag(name: "no-audio", kind: .toggle, help: "take no audio, even if the model could"),
       Flag(
-        name: "lazy-encoders", kind: .toggle,
-        help: "read the weights of the encoders when the first image or audio clip comes, as without the flag"
-      ),
-      Flag(
         name: "no-lazy-encoders", kind: .toggle,
         help: "read the weights of the encoders at start, not when the first image or audio clip comes"),
       Flag(

@@ -27,7 +27,7 @@ enum Loading {
     configuration.speculates = try flags.word("speculate") != Speculation.off
     if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
     configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
-    configuration.media = try mediaOptions(flags)
+    configuration.media = mediaOptions(flags)
     configuration.useReference = flags.isSet("reference-kernels")
     configuration.maxContext = flags.integer("max-context")
     configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
@@ -45,10 +45,7 @@ enum Loading {
   }
 
   /// Which encoders of images and audio are wanted, and when their weights are read.
-  static func mediaOptions(_ flags: ParsedFlags) throws(UsageError) -> MediaOptions {
-    if flags.isSet("lazy-encoders"), flags.isSet("no-lazy-encoders") {
-      throw .unusable(flag: "lazy-encoders", reason: "contradicts --no-lazy-encoders: give one of them")
-    }
+  static func mediaOptions(_ flags: ParsedFlags) -> MediaOptions {
     var options = MediaOptions()
     options.vision = !flags.isSet("no-vision")
     options.audio = !flags.isSet("no-audio")

@@ -19,7 +19,6 @@ enum ServeCommand {
     let begin = Instant.now
     // What is wrong with the flags is told before anybody can connect.
     try checkTestHooks(flags)
-    _ = try Loading.mediaOptions(flags)
     _ = try ServeSetup.mediaRoot(flags)
     _ = try ServeSetup.mediaURLs(flags)
     let descriptors = DescriptorLimit.raise().soft
