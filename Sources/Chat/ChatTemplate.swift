@@ -179,7 +179,7 @@ extension JinjaTemplate {
     clock: @escaping @Sendable () -> CalendarTime
   ) throws(JinjaError) -> String {
     do throws(JinjaError) {
-      return try render(variables, passing: passed, clock: clock)
+      return try render(variables, passing: passed, changingLists: true, clock: clock)
     } catch {
       guard case .failed = error else { throw error }
       var other = variables
@@ -190,7 +190,7 @@ extension JinjaTemplate {
         for name in names { other[name] = variables[name].map(Self.described) }
         guard names.contains(where: { other[$0] != variables[$0] }) else { throw error }
       }
-      return try render(other, passing: passed, clock: clock)
+      return try render(other, passing: passed, changingLists: true, clock: clock)
     }
   }
 

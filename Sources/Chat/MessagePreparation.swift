@@ -35,7 +35,7 @@ struct MessagePreparation {
     if capabilities.needsSingleCalls { messages = splitCalls(messages) }
     if capabilities.foldsResults { messages = foldResults(messages) }
     if isHarmony { messages = messages.map(HarmonyMessages.prepare) }
-    if capabilities.needsShortCallIDs { shortenCallIDs(&messages) }
+    if let ids = capabilities.callIDs { renameCalls(&messages, ids) }
     var result = conversation
     result.messages = messages.map(JSONValue.object)
     return result
@@ -270,16 +270,23 @@ struct MessagePreparation {
     return result
   }
 
-  private func shortenCallIDs(_ messages: inout [JSONObject]) {
+  /// Gives calls and their results the identifiers that the template wants.
+  private func renameCalls(_ messages: inout [JSONObject], _ ids: TemplateCapabilities.CallIDs) {
+    var renamed: [ByteKey: JSONValue] = [:]
+    var count = 0
     for index in messages.indices {
       if let id = messages[index]["tool_call_id"]?.stringValue {
-        messages[index]["tool_call_id"] = .string(Self.shortID(id))
+        messages[index]["tool_call_id"] = renamed[ByteKey(id)] ?? .string(Self.shortID(id))
       }
       guard let calls = messages[index]["tool_calls"]?.arrayValue else { continue }
       messages[index]["tool_calls"] = .array(
         calls.map { call in
           guard var object = call.objectValue, let id = object["id"]?.stringValue else { return call }
-          object["id"] = .string(Self.shortID(id))
+          let name = object["function"]?["name"]?.stringValue ?? ""
+          let new = JSONValue.string(ids == .short ? Self.shortID(id) : "functions.\(name):\(count)")
+          count += 1
+          renamed[ByteKey(id)] = new
+          object["id"] = new
           return .object(object)
         })
     }

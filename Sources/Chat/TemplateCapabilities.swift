@@ -78,6 +78,13 @@ struct TemplateCapabilities: Sendable, Equatable {
     }
   }
 
+  enum CallIDs: Sendable, Equatable {
+    /// Nine letters or digits (Mistral).
+    case short
+    /// `functions.NAME:N`, all calls of the conversation counted from 0: what the model itself writes (Kimi).
+    case numbered
+  }
+
   /// What stands for "no text" beside tool calls.
   enum EmptyContent: Sendable, Equatable {
     case text
@@ -124,14 +131,16 @@ struct TemplateCapabilities: Sendable, Equatable {
   /// Results of calls stand in the message with the calls, as `tool_responses` (the first templates of Gemma 4).
   var foldsResults = false
   var emptyContent = EmptyContent.text
-  /// Call identifiers must be nine letters or digits (Mistral).
-  var needsShortCallIDs = false
+  /// What the identifiers of calls must be; nil where any will do.
+  var callIDs: CallIDs?
   /// The template removes the reasoning of earlier turns itself.
   var stripsReasoning = false
 
   init(source: String, probe: TemplateProbe) {
     takesDeveloperRole = ["\"developer\"", "'developer'"].contains { Bytes.contains(source, $0) }
-    needsShortCallIDs = Bytes.contains(source, "!= 9")
+    callIDs =
+      Bytes.contains(source, "!= 9")
+      ? .short : Bytes.contains(source, "<|tool_call_argument_begin|>") ? .numbered : nil
     stripsReasoning = OutputFormat.Reasoning.allCases.contains {
       !$0.isMessage && Bytes.contains(source, $0.markers.close)
     }

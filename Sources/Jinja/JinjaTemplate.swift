@@ -25,13 +25,17 @@ package struct JinjaTemplate: Sendable {
   ///
   /// - Parameters:
   ///   - passed: places of `raise_exception` that are to do nothing.
+  ///   - changesLists: whether lists have Python's methods that change them. The reference refuses them; some templates
+  ///     are written for renderers that do not.
   ///   - clock: the local time that `strftime_now` formats.
   /// - Throws: `JinjaError.raised`, `.failed` or `.limit`.
   package func render(
     _ variables: JSONObject, passing passed: Set<JinjaPosition> = [],
+    changingLists changesLists: Bool = false,
     clock: @escaping @Sendable () -> CalendarTime
   ) throws(JinjaError) -> String {
-    let interpreter = Interpreter(program: program, limits: limits, passed: passed, clock: clock)
+    let interpreter = Interpreter(
+      program: program, limits: limits, passed: passed, changesLists: changesLists, clock: clock)
     defer { interpreter.breakCycles() }
     return try interpreter.run(variables)
   }

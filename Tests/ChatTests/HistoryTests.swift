@@ -383,6 +383,40 @@ struct HistoryTests {
         + #"[TOOL_RESULTS]{"content": 21, "call_id": "2o0ongoiv"}[/TOOL_RESULTS]"#)
   }
 
+  /// As a sandbox renders it that lets the template change lists.
+  @Test func `Kimi's calls and results are numbered`() throws {
+    let turns: [Turn] = [
+      .user("Weather?"), .calls([("a", "Paris"), ("b", "Rome")]), .result("b", "31"), .result("a", "21"),
+      .answer("Warm."), .user("And Oslo?"), .calls([("c", "Oslo")]), .result("c", "5"),
+    ]
+    #expect(
+      try prompt(published("llama.cpp/Kimi-K2-Thinking.jinja"), turns, tools: [])
+        == "<|im_system|>system<|im_middle|>You are Kimi, an AI assistant created by Moonshot AI.<|im_end|>"
+        + "<|im_user|>user<|im_middle|>Weather?<|im_end|><|im_assistant|>assistant<|im_middle|><think></think>"
+        + "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
+        + #"{"city": "Paris"}<|tool_call_end|><|tool_call_begin|>functions.get_weather:1"#
+        + #"<|tool_call_argument_begin|>{"city": "Rome"}<|tool_call_end|><|tool_calls_section_end|><|im_end|>"#
+        + "<|im_system|>get_weather<|im_middle|>## Return of functions.get_weather:0\n21<|im_end|>"
+        + "<|im_system|>get_weather<|im_middle|>## Return of functions.get_weather:1\n31<|im_end|>"
+        + "<|im_assistant|>assistant<|im_middle|><think></think>Warm.<|im_end|>"
+        + "<|im_user|>user<|im_middle|>And Oslo?<|im_end|><|im_assistant|>assistant<|im_middle|><think></think>"
+        + "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:2<|tool_call_argument_begin|>"
+        + #"{"city": "Oslo"}<|tool_call_end|><|tool_calls_section_end|><|im_end|>"#
+        + "<|im_system|>get_weather<|im_middle|>## Return of functions.get_weather:2\n5<|im_end|>"
+        + "<|im_assistant|>assistant<|im_middle|>")
+    // Where the template prints the ids of calls, they are those that the model itself writes.
+    let source =
+      "{% for m in messages %}{% for c in m.tool_calls %}<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>"
+      + "{{ c.function.arguments | tojson }}{% endfor %}{{ m.tool_call_id if m.role == 'tool' else '' }}{{ m.content }};{% endfor %}"
+    #expect(
+      try prompt(template(source), turns, tools: [], opensAnswer: false)
+        == #"Weather?;<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "Paris"}"#
+        + #"<|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{"city": "Rome"};"#
+        + "functions.get_weather:021;functions.get_weather:131;Warm.;And Oslo?;"
+        + #"<|tool_call_begin|>functions.get_weather:2<|tool_call_argument_begin|>{"city": "Oslo"};"#
+        + "functions.get_weather:25;")
+  }
+
   @Test func `calls and results are text where the template knows none`() throws {
     let turns: [Turn] = [
       .user("A"), .calls([("a", "Paris"), ("b", "Rome")], beside: "I look."), .result("b", "31"),

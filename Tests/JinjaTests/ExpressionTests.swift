@@ -19,6 +19,41 @@ import Testing
     "crlf": "a\r\nb\r\n",
   ]
 
+  /// As a sandbox renders them that lets lists be changed. The reference does not.
+  @Test(arguments: [
+    ("{% set l = [1] %}{% for x in [2, 3] %}{% set _ = l.append(x) %}{% endfor %}{{ l }}", "[1, 2, 3]"),
+    (
+      "{% set n = namespace(l=[]) %}{% macro add(x) %}{% set _ = n.l.append(x) %}{% endmacro %}{{ add(1) }}{{ add('b') }}{{ n.l }}",
+      "[1, 'b']"
+    ),
+    ("{% set l = [1, 2, 3, 4] %}{{ l.pop() }} {{ l.pop(0) }} {{ l.pop(-1) }} {{ l }}", "4 1 3 [2]"),
+    (
+      "{% set l = [2] %}{% set _ = l.insert(0, 1) %}{% set _ = l.insert(9, 3) %}{% set _ = l.insert(-1, 'x') %}{{ l }}",
+      "[1, 2, 'x', 3]"
+    ),
+    ("{% set l = [1] %}{{ l.extend('ab') }}{{ l }} {{ [1].append(2) }}", "None[1, 'a', 'b'] None"),
+    ("{% set l = [1] %}{{ l.append(l) }}{{ l }}", "None[1, [1]]"),
+  ]) func `lists change where that is allowed`(source: String, expected: String) throws {
+    let template = try JinjaTemplate(source: source)
+    #expect(try template.render(JSONObject(), changingLists: true, clock: goldenClock) == expected)
+    #expect(throws: JinjaError.self) { try template.render(JSONObject(), clock: goldenClock) }
+  }
+
+  @Test func `lists that are changed keep to the limits`() throws {
+    for (source, variables) in [
+      ("{{ [].pop() }}", JSONObject()), ("{{ [1].pop(-2) }}", JSONObject()),
+      ("{% set l = [] %}{% for x in range(1000) %}{% set _ = l.append(l) %}{% endfor %}", JSONObject()),
+      (
+        "{% set l = [1, 2] %}{% for x in range(1000) %}{% set _ = l.extend(l) %}{% endfor %}", JSONObject()
+      ),
+    ] {
+      let template = try JinjaTemplate(source: source)
+      #expect(throws: JinjaError.self) {
+        try template.render(variables, changingLists: true, clock: goldenClock)
+      }
+    }
+  }
+
   @Test func `expressions, statements and whitespace come out as in the reference`() throws {
     let bytes = try TestData.bytes(TestData.fixtures + "/templates/expressions.jsonl")
     var rendered = 0

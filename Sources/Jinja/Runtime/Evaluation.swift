@@ -199,6 +199,15 @@ extension Interpreter {
     // A method call makes no bound method first.
     if case .attribute(let base, let name) = callee.kind {
       let receiver = try evaluate(base)
+      if changesLists, case .list(let list) = receiver, let change = Methods.changes[name] {
+        let arguments = try evaluate(call)
+        position = expression.position
+        try charge(elements: list.items.count + 1)
+        var items = list.items
+        let result = try change(self, &items, arguments)
+        replace(base, with: try nested(.list(items)))
+        return result
+      }
       if let method = Methods.method(name, of: receiver) {
         let arguments = try evaluate(call)
         position = expression.position

@@ -11,6 +11,8 @@ final class Interpreter {
   let limits: JinjaLimits
   /// Places of `raise_exception` that do nothing.
   let passed: Set<JinjaPosition>
+  /// Whether lists have `Methods.changes`.
+  let changesLists: Bool
   let clock: @Sendable () -> CalendarTime
   /// Where the construct being evaluated stands; errors name it.
   var position = JinjaPosition(line: 1, column: 1)
@@ -43,12 +45,13 @@ final class Interpreter {
   }
 
   init(
-    program: Program, limits: JinjaLimits, passed: Set<JinjaPosition>,
+    program: Program, limits: JinjaLimits, passed: Set<JinjaPosition>, changesLists: Bool,
     clock: @escaping @Sendable () -> CalendarTime
   ) {
     self.program = program
     self.limits = limits
     self.passed = passed
+    self.changesLists = changesLists
     self.clock = clock
     workLimit = limits.steps.multipliedReportingOverflow(by: Self.unitsPerStep).partialValue
     globals = Array(repeating: nil, count: program.names.count)
@@ -242,6 +245,17 @@ final class Interpreter {
         throw failure("cannot unpack \(items.count) values into \(targets.count) variables")
       }
       for (inner, item) in zip(targets, items) { try assign(item, to: inner) }
+    }
+  }
+
+  /// Puts a list that has changed where it was found: under a name, or in a namespace. Others are copies.
+  func replace(_ expression: Expression, with list: JinjaValue) {
+    switch expression.kind {
+    case .name(let name): if !scope.replace(name, list) { globals[name] = list }
+    case .attribute(let base, let attribute):
+      guard case .name(let name) = base.kind, case .namespace(let namespace) = lookup(name) else { return }
+      namespace.set(attribute, list)
+    default: break
     }
   }
 

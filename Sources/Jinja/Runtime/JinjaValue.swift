@@ -2,8 +2,8 @@
 
 import JSON
 
-/// A value. Containers are immutable (the reference sandbox forbids their mutating methods too); only
-/// namespaces change.
+/// A value. Containers are immutable (the reference sandbox forbids their mutating methods; a list that is changed after
+/// all is another one); only namespaces change.
 enum JinjaValue {
   /// A missing variable, attribute or element; the payload says which, for error messages.
   indirect case undefined(Missing)

@@ -1,4 +1,4 @@
-// Methods of strings, dictionaries and lists. Mutating methods are absent, as in the reference sandbox.
+// Methods of strings, dictionaries and lists. Those that change a list stand apart: the reference sandbox has none.
 
 /// A method or filter: the interpreter, the receiver or left operand, the arguments.
 typealias MethodFunction = @Sendable (Interpreter, JinjaValue, Arguments) throws(JinjaError) -> JinjaValue
@@ -230,6 +230,35 @@ enum Methods {
   ]
 
   // MARK: Lists and loops
+
+  /// Methods that change a list, each by making another one.
+  static let changes:
+    [String: @Sendable (Interpreter, inout [JinjaValue], Arguments) throws(JinjaError) -> JinjaValue] = [
+      "append": { (i, items, a) throws(JinjaError) in
+        items.append(try i.bind(a, "object")[0] ?? .none)
+        return .none
+      },
+      "extend": { (i, items, a) throws(JinjaError) in
+        let more = try i.iterate(try i.bind(a, "iterable")[0] ?? .none)
+        try i.charge(elements: items.count + more.count)
+        items += more
+        return .none
+      },
+      "insert": { (i, items, a) throws(JinjaError) in
+        let arguments = try i.bind(a, "index", "object")
+        let at = try i.integer(arguments[0], "index", default: 0)
+        items.insert(
+          arguments[1] ?? .none,
+          at: at < 0 ? max(0, items.count + max(at, -items.count)) : min(at, items.count))
+        return .none
+      },
+      "pop": { (i, items, a) throws(JinjaError) in
+        let at = try i.integer(try i.bind(a, "index")[0], "index", default: -1)
+        let index = at < 0 && at >= -items.count ? at + items.count : at
+        guard items.indices.contains(index) else { throw i.failure("pop index out of range") }
+        return items.remove(at: index)
+      },
+    ]
 
   private static let lists: [String: MethodFunction] = [
     "count": { (i, v, a) throws(JinjaError) in

@@ -33,6 +33,19 @@ final class Scope {
     return nil
   }
 
+  /// Gives a variable of this scope or one around it another value; false where there is none.
+  func replace(_ name: NameID, _ value: JinjaValue) -> Bool {
+    var scope: Scope? = self
+    while let current = scope {
+      if let at = current.variables.firstIndex(where: { $0.name == name }) {
+        current.variables[at].value = value
+        return true
+      }
+      scope = current.parent
+    }
+    return false
+  }
+
   /// Forgets everything. Macros hold the scope that holds them: the interpreter ends that cycle so.
   func clear() { variables = [] }
 }
