@@ -180,9 +180,9 @@ enum CallHead: Equatable {
       guard let key = reader.string() else { return reader.failure }
       guard reader.skip(UInt8(ascii: ":")) else { return reader.failure }
       switch key {
-      case "name", "type", "id":
+      case "name", "type", "id", "tool_name", "tool_call_id":
         guard let value = reader.string() else { return reader.failure }
-        if key == "name" { name = value }
+        if key == "name" || key == "tool_name" { name = value }
         guard reader.skip(UInt8(ascii: ",")) else { return reader.failure }
       case "arguments", "parameters":
         guard let name, !name.utf8.isEmpty else { return .other }

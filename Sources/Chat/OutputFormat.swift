@@ -203,6 +203,11 @@ package struct OutputFormat: Sendable, Equatable {
   }
 }
 
+extension JSONValue {
+  /// The JSON text of a string without its last quote.
+  var openText: String { Bytes.text(text.utf8.dropLast()) }
+}
+
 /// Names and parameter types of a request's tools.
 struct ToolSchemas: Sendable {
   private let parameters: [ByteKey: JSONValue]
@@ -220,6 +225,13 @@ struct ToolSchemas: Sendable {
   var names: [String] { parameters.keys.map(\.string) }
 
   func contains(_ name: String) -> Bool { parameters[ByteKey(name)] != nil }
+
+  /// What came of a value as the beginning of its JSON text.
+  func beginning(of text: String, as parameter: String, in tool: String) -> String {
+    let schema = parameters[ByteKey(tool)]
+    let kinds = ValueKinds(schema?["properties"]?[parameter], root: schema)
+    return kinds.contains(.string) ? JSONValue.string(text).openText : text
+  }
 
   /// The value of raw text by what the parameter's schema allows: JSON of another kind than strings where it is that, else
   /// a string. Text that does not fit stays text.

@@ -57,10 +57,12 @@ package struct OutputParser: Sendable {
   }
 
   /// The reply has ended: gives the rest. A call that is not finished becomes content.
-  package mutating func finish() -> [OutputEvent] {
-    if let events = harmony?.finish() { return Self.joined(events) }
+  ///
+  /// - Parameter isCut: whether it was cut: then such a call is told without its end, as far as it came.
+  package mutating func finish(isCut: Bool = false) -> [OutputEvent] {
+    if let events = harmony?.finish(isCut: isCut) { return Self.joined(events) }
     var events = split(reasoning.feed(withoutLead([], isLast: true)) + reasoning.finish())
-    if let rest = calls?.finish() { events = Self.joined(events + rest) }
+    if let rest = calls?.finish(isCut: isCut) { events = Self.joined(events + rest) }
     return events
   }
 

@@ -97,13 +97,19 @@ struct SchemaFields {
     let schema: JSONValue
     let isRequired: Bool
     let path: String
+    /// Whether it is among the properties.
+    var isDeclared = true
   }
 
   /// The properties of an object, required ones among them.
-  func properties() throws(GrammarError) -> [Property] {
+  ///
+  /// - Parameter allowingOthers: whether those that are required may be no properties. They are last.
+  func properties(allowingOthers: Bool = false) throws(GrammarError) -> [Property] {
     let required = (schema["required"]?.arrayValue ?? []).compactMap(\.stringValue)
     let properties = schema["properties"]?.objectValue ?? JSONObject()
-    for name in required where properties[name] == nil {
+    var others: [String] = []
+    for name in required where properties[name] == nil && !others.contains(name) { others.append(name) }
+    if !allowingOthers, let name = others.first {
       throw .unsupported(
         keyword: "required", path: path, reason: "'\(name.prefix(100))' is not among the properties")
     }
@@ -112,12 +118,12 @@ struct SchemaFields {
         name: name, schema: value,
         isRequired: required.contains { $0.utf8.elementsEqual(name.utf8) },
         path: "\(path)/properties/\(Self.escaped(name))")
-    }
+    } + others.map { Property(name: $0, schema: true, isRequired: true, path: path, isDeclared: false) }
   }
 
-  /// The schema of a property that stands alone, whatever its references point at.
-  func alone(_ property: Property) -> JSONValue {
-    guard var alone = property.schema.objectValue else { return property.schema }
+  /// A schema within this one that stands alone, whatever its references point at.
+  func alone(_ schema: JSONValue) -> JSONValue {
+    guard var alone = schema.objectValue else { return schema }
     guard Self.refersElsewhere(.object(root)) else {
       for group in Self.groups where root[group] != nil { alone[group] = root[group] }
       return .object(alone)
@@ -125,7 +131,7 @@ struct SchemaFields {
     // The whole schema goes along, under a name of its own.
     let id = root["$id"]?.stringValue ?? "mlxserve:parameters"
     var (whole, group) = (root, root["$defs"]?.objectValue ?? JSONObject())
-    group["mlxserve:property"] = property.schema
+    group["mlxserve:property"] = schema
     (whole["$id"], whole["$defs"]) = (.string(id), .object(group))
     return [
       "$ref": .string(id + "#/$defs/mlxserve:property"), "$defs": ["mlxserve:parameters": .object(whole)],

@@ -51,6 +51,10 @@ protocol CallSyntax: Sendable {
   /// The calls in the text between the markers; nil when it is malformed.
   func calls(in body: [UInt8]) -> [ToolCall]?
 
+  /// The calls in the text between a marker and the end of an answer that was cut, the last as far as it came; nil where
+  /// no arguments have begun.
+  func cutCalls(in body: [UInt8]) -> [ToolCall]?
+
   /// Whether an unfinished text can no longer become a call.
   ///
   /// - Parameter body: the text so far, without white space at its beginning.
@@ -59,6 +63,8 @@ protocol CallSyntax: Sendable {
 
 extension CallSyntax {
   var shape: CallShape { .whole }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? { calls(in: body) }
 
   func isHopeless(_ body: ArraySlice<UInt8>) -> Bool { false }
 }
@@ -94,6 +100,8 @@ struct ToolCallSplitter: Sendable {
   private var open: OpenCall?
   private var isBeginning = true
   private var isBehindCall = false
+  /// Whether the answer was cut.
+  private var isCut = false
   private let gemmaQuote = Array("<|\"|>".utf8)
 
   init(_ syntax: any CallSyntax, tools: ToolSchemas) {
@@ -117,7 +125,10 @@ struct ToolCallSplitter: Sendable {
     return advance(isLast: false)
   }
 
-  mutating func finish() -> [OutputEvent] { advance(isLast: true) }
+  mutating func finish(isCut: Bool) -> [OutputEvent] {
+    self.isCut = isCut
+    return advance(isLast: true)
+  }
 
   private mutating func advance(isLast: Bool) -> [OutputEvent] {
     var events: [OutputEvent] = []
@@ -192,7 +203,8 @@ struct ToolCallSplitter: Sendable {
       return true
     }
     if isLast {
-      complete(call, held.bytes, [], &events)
+      let end = isCut ? Bytes.heldBack(of: held.bytes, before: call.opening.close ?? []) : 0
+      complete(call, held.bytes.dropLast(end), held.bytes.suffix(end), &events)
       held.removeAll()
       return false
     }
@@ -281,7 +293,8 @@ struct ToolCallSplitter: Sendable {
   private mutating func complete(
     _ call: OpenCall, _ body: ArraySlice<UInt8>, _ tail: ArraySlice<UInt8>, _ events: inout [OutputEvent]
   ) {
-    guard let calls = syntax.calls(in: Array(body)), !calls.isEmpty,
+    let read = isCut ? syntax.cutCalls(in: Array(body)) : syntax.calls(in: Array(body))
+    guard let calls = read, !calls.isEmpty,
       calls.allSatisfy({ tools.contains($0.name) }), Self.agrees(calls, call.streamed)
     else {
       fail(call, body + tail, &events)
@@ -293,7 +306,7 @@ struct ToolCallSplitter: Sendable {
       if streamed == nil { events.append(.callBegan(name: complete.name)) }
       let rest = Array(complete.arguments.utf8)[(streamed?.arguments.count ?? 0)...]
       if !rest.isEmpty { events.append(.callArguments(Bytes.text(rest))) }
-      events.append(.callEnded)
+      if !complete.isCut { events.append(.callEnded) }
     }
     isBehindCall = true
     isBeginning = false

@@ -5,8 +5,18 @@ import JSON
 /// A call as a model wrote it.
 struct ToolCall: Equatable {
   let name: String
-  /// JSON text of an object.
+  /// JSON text of an object; where the answer ended within the call, its beginning.
   let arguments: String
+  var isCut = false
+}
+
+extension ToolCall {
+  /// A call in which the answer ended: arguments that are whole, and what came of one more.
+  init(cut name: String, _ whole: JSONObject, _ next: (key: String, text: String)? = nil) {
+    var text = Bytes.text(JSONValue.object(whole).text.utf8.dropLast())
+    if let next { text += (whole.isEmpty ? "" : ",") + JSONValue.string(next.key).text + ":" + next.text }
+    self.init(name: name, arguments: text, isCut: true)
+  }
 }
 
 enum ToolCallText {

@@ -109,9 +109,10 @@ package struct TokenStream: Sendable {
     guard finish == nil else { return [] }
     let tail = detokenizer.finish()
     if settings.reportsLogprobs { ledger.appendTail(tail) }
-    var events = parse(tail) + (parser?.finish() ?? [])
+    let isCut = reason == .length && settings.keepsCutCalls
+    var events = parse(tail) + (parser?.finish(isCut: isCut) ?? [])
     // Its readers have the call already, as far as it came.
-    if reason == .length, settings.keepsCutCalls, case .callFailed(1..., _)? = events.last {
+    if isCut, case .callFailed(1..., _)? = events.last {
       events.removeLast()
     }
     reasoning.finish()

@@ -212,6 +212,73 @@ private func parsed(_ text: String, _ source: String) -> [String] {
   return calls
 }
 
+/// What ends a call or a part of it in some syntax, and what could be read as another value.
+let nastyTexts = [
+  "</parameter>", "\n</function>", "</function>", "\n</function>\n</tool_call>", "<parameter=b>",
+  "\n<parameter=b>\n",
+  "</tool_call>", "<tool_call>", "</seed:tool_call>", "<|tool_call_end|>",
+  "<|tool_call>call:f{}<tool_call|>",
+  "<|\"|>", "<|\"|>}<tool_call|>", "</arg_value>", "<arg_key>", "null", "12", "true", "{\"a\": 1}", "[1]",
+  " x ", "\nx\n",
+  "\"x\"", "\\", "\\\"", "</invoke>", "</minimax:tool_call>", "</｜DSML｜parameter>",
+  "</｜DSML｜function_calls>",
+  "<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "```", "\"\n```", "<|tool_calls_section_end|>",
+  "<|END_ACTION|>",
+  "\"}]<|/tool_call|>",
+  "[TOOL_CALLS]", "; {\"name\": \"g\", \"parameters\": {}}", "</", "<b>",
+  "</param>", "<param name=\"b\">", "<|suffix|>", "<|function_call|>", "<|call:end|>", "<|calls|>",
+  "</function_calls>",
+  "\ng()", ">>>g\n{}", "</calls>", "<|eom|>", "]", ")", "'", "\u{301}\"", "<|end|>", "<|call|>", "<|start|>",
+]
+
+/// Those that every syntax can hold.
+let harmlessTexts = ["null", "12", "true", "{\"a\": 1}", "[1]", "\"x\"", "\\\"", "</", "<b>", " x ", "\nx\n"]
+
+/// A call whose text `x` is another one, and what stands around it.
+func withText(_ text: String, in call: String) -> (start: String, value: String, end: String)? {
+  let around = [("|>", "<"), (">\n", "\n<"), (">", "<")].first { call.contains($0.0 + "x" + $0.1) }
+  let (before, after) = around ?? ("", "")
+  guard let place = call.firstRange(of: before + (around == nil ? "\"x\"" : "x") + after) else { return nil }
+  return (
+    call[..<place.lowerBound] + before, around == nil ? JSONValue.string(text).text : text,
+    after + call[place.upperBound...]
+  )
+}
+
+/// What is wrong with a call that is cut after any of its characters: before its arguments have begun it is content; then it
+/// comes once, without its end, and its arguments are the beginning of the whole ones.
+func cutProblems(_ call: String, _ arguments: String, _ makeParser: () -> OutputParser) -> [String] {
+  var problems: [String] = []
+  var hasBegun = false
+  for count in 1...call.count {
+    let text = String(call.prefix(count))
+    var parser = makeParser()
+    var (begun, ended, came, content) = (0, 0, "", "")
+    for event in parser.feed(text) + parser.finish(isCut: true) {
+      switch event {
+      case .callBegan("f"): begun += 1
+      case .callArguments(let text): came += text.filter { $0 != " " }
+      case .callEnded: ended += 1
+      case .content(let text), .callFailed(0, let text): content += text
+      // What has been told is kept.
+      case .callFailed: break
+      default: problems.append("\(text): \(event)")
+      }
+    }
+    if begun == 0 {
+      // Headers of messages have no text.
+      let shown =
+        text.hasPrefix(" to=")
+        ? String(text.split(separator: "<|message|>", maxSplits: 1).dropFirst().joined()) : text
+      if hasBegun || ended > 0 || content != shown { problems.append("\(text) is content: \(content)") }
+    } else if begun > 1 || !content.isEmpty || !arguments.hasPrefix(came) || ended > 0 && came != arguments {
+      problems.append("\(text) has \(begun) calls with \(came), \(ended) ends, and \(content)")
+    }
+    hasBegun = hasBegun || begun > 0
+  }
+  return hasBegun ? problems : problems + ["nothing has begun"]
+}
+
 struct CallPatternTests {
   private func rules(forced: Bool = true, max: Int? = nil, content: Pattern? = nil) -> CallRules {
     CallRules(tools: tools, isForced: forced, maxCalls: max, content: content)
@@ -491,56 +558,108 @@ struct CallPatternTests {
     return try? JSONValue(parsing: arguments)
   }
 
-  /// What ends a call or a part of it in some syntax, and what could be read as another value.
-  private static let nasty = [
-    "</parameter>", "\n</function>", "</function>", "\n</function>\n</tool_call>", "<parameter=b>",
-    "\n<parameter=b>\n",
-    "</tool_call>", "<tool_call>", "</seed:tool_call>", "<|tool_call_end|>",
-    "<|tool_call>call:f{}<tool_call|>",
-    "<|\"|>", "<|\"|>}<tool_call|>", "</arg_value>", "<arg_key>", "null", "12", "true", "{\"a\": 1}", "[1]",
-    " x ", "\nx\n",
-    "\"x\"", "\\", "\\\"", "</invoke>", "</minimax:tool_call>", "</｜DSML｜parameter>",
-    "</｜DSML｜function_calls>",
-    "<｜tool▁call▁end｜>", "```<｜tool▁call▁end｜>", "```", "\"\n```", "<|tool_calls_section_end|>",
-    "<|END_ACTION|>",
-    "\"}]<|/tool_call|>",
-    "[TOOL_CALLS]", "; {\"name\": \"g\", \"parameters\": {}}", "</", "<b>",
-  ]
+  private static let headed = Family(
+    testDescription: "gpt-oss", source: harmony,
+    one: #"<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": "x", "n": 1}"#, two: "",
+    bad: "")
 
-  @Test(arguments: Family.all)
+  @Test(arguments: Family.all + [headed])
   private func `a forced call is read back, whatever its text is`(family: Family) throws {
     let tokenizer = try #require(tokenizer)
     let pattern = try OutputFormat(templateSource: family.source).pattern(for: rules(), tokenizer: tokenizer)
     let grammar = try CompiledGrammar(
       pattern, vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [256]))
-    let around = [("|>", "<"), (">\n", "\n<"), (">", "<")].first { family.one.contains($0.0 + "x" + $0.1) }
-    let isRaw = around != nil
-    let (before, after) = around ?? ("", "")
-    let place = try #require(family.one.firstRange(of: before + (isRaw ? "x" : "\"x\"") + after))
-    let start = family.one[..<place.lowerBound] + before
-    let end = after + family.one[place.upperBound...]
     var written: [String] = []
-    for text in Self.nasty {
-      let value = isRaw ? text : JSONValue.string(text).text
+    for text in nastyTexts {
+      let (start, value, end) = try #require(withText(text, in: family.one))
       // The markers in the text are spelled, as a model could.
       let tokens =
-        tokenizer.encode(String(start), addSpecialTokens: false) + value.utf8.map { Int32($0) }
-        + tokenizer.encode(String(end), addSpecialTokens: false)
+        tokenizer.encode(start, addSpecialTokens: false) + value.utf8.map { Int32($0) }
+        + tokenizer.encode(end, addSpecialTokens: false)
       var matcher = GrammarMatcher(grammar)
       var isAllowed = true
       for token in tokens where isAllowed { isAllowed = matcher.accept(token) }
       guard isAllowed, matcher.canEnd else { continue }
       written.append(text)
       let read = try arguments(in: start + value + end, family.source, schema)?["a"]?.stringValue
-      // Some readers take white space away.
-      let isSame =
-        read == text
-        || ["seed", "glm", "glm with line breaks"].contains(family.testDescription)
-          && read == String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
-      #expect(isSame, "\(family.testDescription): \(text) is read as \(read ?? "nothing")")
+      #expect(read == text, "\(family.testDescription): \(text) is read as \(read ?? "nothing")")
     }
-    for text in ["null", "12", "true", "{\"a\": 1}", "[1]", "\"x\"", "\\\"", "</", "<b>", " x "] {
-      #expect(written.contains(text), "\(family.testDescription): \(text)")
+    for text in harmlessTexts { #expect(written.contains(text), "\(family.testDescription): \(text)") }
+  }
+
+  @Test(arguments: Family.all)
+  private func `a call that is cut comes as far as it came, wherever that is`(family: Family) throws {
+    let described: [JSONValue] = [
+      ["type": "function", "function": ["name": "f", "parameters": schema]],
+      ["type": "function", "function": ["name": "g"]],
+    ]
+    let (start, value, end) = try #require(withText("xé </y", in: family.one))
+    let format = OutputFormat(templateSource: family.source)
+    let problems = cutProblems(start + value + end, #"{"a":"xé</y","n":1}"#) {
+      format.makeParser(promptTail: "", tools: described)
+    }
+    #expect(problems == [])
+  }
+
+  @Test(
+    arguments: [
+      (["x-1": "3", "a": "t", "z": "any"], true), (["x-1": "3", "z": "1", "x-2": "100", "y1": "4"], true),
+      (["x-1": "9", "z": "1"], false), (["x-1": "3", "z": "1", "x-2": "t"], false), (["x-1": "3"], false),
+      (["x-1": "3", "z": "1", "q": "1"], false), (["x-1": "3", "z": "1", "x-9": "6"], false),
+      (["x-1": "3", "z": "1", "x-9": "5"], true),
+    ] as [(KeyValuePairs<String, String>, Bool)])
+  func `members that are not declared are held to expressions and to what is required`(
+    members: KeyValuePairs<String, String>, isGood: Bool
+  ) throws {
+    let schema: JSONValue = [
+      "type": "object", "required": ["x-1", "z"],
+      "properties": ["x-9": ["type": "integer", "maximum": 5], "a": ["type": "string"]],
+      "patternProperties": ["^x-": ["type": "integer"], "1$": ["type": "integer", "maximum": 4]],
+    ]
+    // Declared ones come first, then those that are required.
+    let order = ["x-9", "a", "x-1", "z"]
+    let sorted = members.sorted {
+      (order.firstIndex(of: $0.key) ?? 9) < (order.firstIndex(of: $1.key) ?? 9)
+    }
+    #expect(try raw(sorted.map { ($0.key, $0.value) }, schema) == [isGood, isGood, isGood, isGood])
+  }
+
+  @Test(
+    arguments: [
+      (["additionalProperties": ["type": "integer"]], "1", true),
+      (["additionalProperties": ["type": "integer"]], "t", false), ([:], "t", true),
+      (["properties": [:]], "t", false), (["properties": [:], "additionalProperties": true], "t", true),
+      (["additionalProperties": false], "t", false),
+    ] as [(JSONValue, String, Bool)])
+  func `objects are open where JSON's are`(schema: JSONValue, value: String, isGood: Bool) throws {
+    #expect(try raw([("k", value)], schema) == [isGood, isGood, isGood, isGood])
+    #expect(try raw([], schema) == [true, true, true, true])
+  }
+
+  @Test func `a member that is required and forbidden is told`() throws {
+    let schema: JSONValue = ["type": "object", "required": ["b"], "additionalProperties": false]
+    #expect(throws: GrammarError.self) { try raw([("b", "1")], schema) }
+  }
+
+  /// Whether calls of raw text may hold these arguments: in the syntaxes of Qwen, Seed, GLM and MiniMax.
+  private func raw(_ members: [(String, String)], _ schema: JSONValue) throws -> [Bool] {
+    var rules = rules(max: 1)
+    rules.tools = [CallableTool(name: "f", arguments: .schema(schema))]
+    return try [
+      ("xml", "<tool_call>\n<function=f>\n", "<parameter=K>\nV\n</parameter>\n", "</function>\n</tool_call>"),
+      (
+        "seed", "<seed:tool_call>\n<function=f>\n", "<parameter=K>V</parameter>\n",
+        "</function>\n</seed:tool_call>"
+      ),
+      ("glm", "<tool_call>f", "<arg_key>K</arg_key><arg_value>V</arg_value>", "</tool_call>"),
+      (
+        "minimax", "<minimax:tool_call>\n<invoke name=\"f\">\n", "<parameter name=\"K\">V</parameter>\n",
+        "</invoke>\n</minimax:tool_call>"
+      ),
+    ].map { (name, begin, element, end) in
+      let source = Family.all.first { $0.testDescription == name }?.source ?? ""
+      let elements = members.map { element.replacing("K", with: $0.0).replacing("V", with: $0.1) }
+      return try allows(begin + elements.joined() + end, source, rules)
     }
   }
 
@@ -564,17 +683,13 @@ struct CallPatternTests {
   func `what these syntaxes cannot hold is named`(schema: JSONValue, keyword: String, path: String) throws {
     let tokenizer = try #require(tokenizer)
     let tool = CallableTool(name: "f", arguments: .schema(schema))
-    // What the others hold in their own way is JSON, or text, in the calls of Qwen.
-    let sources = ["<|tool_call><tool_call|>"] + (path.isEmpty ? ["<tool_call><function="] : [])
-    for source in sources {
-      do {
-        _ = try OutputFormat(templateSource: source).pattern(of: tool, tokenizer: tokenizer)
-        Issue.record("\(schema.text) was taken")
-      } catch {
-        guard case .unsupported(keyword, path, _) = error else {
-          Issue.record("\(error)")
-          continue
-        }
+    do {
+      _ = try OutputFormat(templateSource: "<|tool_call><tool_call|>").pattern(of: tool, tokenizer: tokenizer)
+      Issue.record("\(schema.text) was taken")
+    } catch {
+      guard case .unsupported(keyword, path, _) = error else {
+        _ = Issue.record("\(error)")
+        return
       }
     }
   }

@@ -190,6 +190,62 @@ struct FoundCallsTests {
     #expect(try !allows(manner.written.replacing("1", with: "one"), isForced: true))
   }
 
+  @Test(arguments: Manner.all)
+  private func `a forced call is read back, whatever its text is`(manner: Manner) throws {
+    let format = try load(manner.source).format
+    let tokenizer = try #require(plainTokenizer)
+    let callable = [
+      CallableTool(name: "f", arguments: .schema(schema)), CallableTool(name: "g", arguments: .none),
+    ]
+    let rules = CallRules(tools: callable, isForced: true, maxCalls: nil, content: nil)
+    let grammar = try CompiledGrammar(
+      format.pattern(for: rules, tokenizer: tokenizer),
+      vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: [256]))
+    var written: [String] = []
+    for text in nastyTexts {
+      let (start, value, end) = try #require(withText(text, in: manner.written))
+      let call = start + value + end
+      var matcher = GrammarMatcher(grammar)
+      guard call.utf8.allSatisfy({ matcher.accept(Int32($0)) }), matcher.canEnd else { continue }
+      written.append(text)
+      var parser = format.makeParser(promptTail: "", tools: tools)
+      var arguments = ""
+      for event in parser.feed(call) + parser.finish() {
+        if event == .callEnded { break }
+        if case .callArguments(let part) = event { arguments += part }
+      }
+      let read = try? JSONValue(parsing: arguments)["a"]?.stringValue
+      #expect(read == text, "\(text) is read as \(read ?? "nothing")")
+    }
+    for text in harmlessTexts { #expect(written.contains(text), "\(text)") }
+  }
+
+  @Test(arguments: Manner.all)
+  private func `a call that is cut comes as far as it came, wherever that is`(manner: Manner) throws {
+    let format = try load(manner.source).format
+    let (start, value, end) = try #require(withText("xé </y", in: manner.written))
+    let next = [
+      ", {\"g\"", "<|function_call|>", "<|call:begin|>", "<function name", ", g()", "\ng()", ">>>g",
+      "<|eom|>",
+    ]
+    let places = next.compactMap { end.firstRange(of: $0)?.lowerBound }
+    let last = try #require(places.min())
+    let first = start + value + end[..<last]
+    let arguments = #"{"a":"xé</y","n":1}"#
+    let problems = cutProblems(first, arguments) { format.makeParser(promptTail: "", tools: tools) }
+    #expect(problems == [])
+    // What comes after it takes nothing of it away.
+    for count in 1..<end[last...].count {
+      var parser = format.makeParser(promptTail: "", tools: tools)
+      var calls: [String] = []
+      for event in parser.feed(first + end[last...].prefix(count)) + parser.finish(isCut: true) {
+        if case .callBegan(let name) = event { calls.append(name) }
+        if case .callArguments(let text) = event { calls[calls.count - 1] += text.filter { $0 != " " } }
+      }
+      #expect(calls.first == "f" + arguments, "\(end[last...].prefix(count))")
+    }
+  }
+
   @Test func `a template that shows no calls has none`() throws {
     let source =
       "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"

@@ -180,6 +180,22 @@ struct TokenStreamTests {
       ])
   }
 
+  @Test func `a call that is not JSON stays likewise`() {
+    let text = "<tool_call>\n<function=f>\n<parameter=a>\nPar"
+    for keeps in [true, false] {
+      let run = pieces("So. " + text, end: .length) {
+        $0.parser = OutputFormat(templateSource: "<tool_call><function=").makeParser(
+          promptTail: "", tools: [["type": "function", "function": ["name": "f"]]])
+        $0.keepsCutCalls = keeps
+      }
+      #expect(
+        run.joined
+          == (keeps
+            ? [.content("So.", tokens: []), .toolCallBegan(name: "f"), .toolCallArguments(#"{"a":"Par"#)]
+            : [.content("So. " + text, tokens: [])]) + [.finish(.length)])
+    }
+  }
+
   @Test func `a good call beside a broken one still counts when nothing of the broken one was seen`() {
     let good = #"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#
     let run = pieces(good + "<tool_call>oops</tool_call>") { $0.parser = parser(tools: ["f"]) }

@@ -6,6 +6,7 @@ import JSON
 struct CommandCalls: CallSyntax {
   let openings = [CallOpening("<|START_ACTION|>", close: "<|END_ACTION|>")]
   let quotes = CallQuotes.json
+  let shape = CallShape.objects
 
   func calls(in body: [UInt8]) -> [ToolCall]? { ToolCallText.calls(in: body) }
 

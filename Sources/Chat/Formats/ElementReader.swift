@@ -40,6 +40,15 @@ struct ElementReader {
     return nil
   }
 
+  /// What is left of a text that ended early, without what may be the beginning of this tag.
+  mutating func rest(before tag: String) -> String {
+    let rest = rest()
+    return Bytes.text(rest.dropLast(Bytes.heldBack(of: rest[...], before: Array(tag.utf8))))
+  }
+
+  /// Whether nothing is left, or the beginning of a tag.
+  func isCut(in tag: String) -> Bool { tag.utf8.starts(with: bytes.drop { Bytes.isSpace($0) }) }
+
   /// All that is left.
   mutating func rest() -> [UInt8] {
     defer { bytes = bytes.suffix(0) }

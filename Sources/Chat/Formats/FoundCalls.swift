@@ -166,11 +166,21 @@ struct FoundText: CallSyntax {
 
   func calls(in body: [UInt8]) -> [ToolCall]? {
     guard case .wrapped(let isKeyed) = words.arguments else {
-      var reader = FoundReader(words, tools, body)
+      var reader = FoundReader(words, tools, body, isCut: false)
       return reader.calls()
     }
     guard isKeyed else { return ToolCallText.calls(in: body) }
     return Self.keyedCalls(in: Bytes.trimmed(body))
+  }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? {
+    guard case .wrapped(let isKeyed) = words.arguments else {
+      var reader = FoundReader(words, tools, body, isCut: true)
+      return reader.calls()
+    }
+    guard isKeyed else { return calls(in: body) }
+    let body = Bytes.trimmed(body)
+    return closedCalls(in: body, quotes: ["\""], outside: body.first == UInt8(ascii: "[") ? 2 : 1)
   }
 
   /// `{"NAME": {...}}`, or several of them in an array.
@@ -189,21 +199,22 @@ struct FoundText: CallSyntax {
 
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
     var calls: [Pattern] = []
+    let marks = words.isAddressed ? HarmonyCalls.marks : []
     for tool in tools {
       let arguments: Pattern
       if case .elements(let open, let middle, let close) = words.arguments {
         arguments = try ParameterPatterns(
           open: { name, _ in
             .sequence([
-              writer.literal(open), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
-              writer.literal(middle),
+              writer.literal(open), name, writer.literal(middle),
             ])
           }, close: writer.literal(close),
-          excluded: [Bytes.text(Bytes.trimmed(Array(close.utf8)))] + openings.flatMap(\.words),
+          excluded: [Bytes.text(Bytes.trimmed(Array(close.utf8)))] + openings.flatMap(\.words) + marks,
           around: ("", close)
         ).pattern(of: tool.arguments)
       } else {
-        arguments = writer.json(tool.arguments)
+        let json = writer.json(tool.arguments)
+        arguments = marks.isEmpty ? json : .without(marks, json)
       }
       calls.append(.sequence([.literal(tool.name), writer.literal(words.between), arguments]))
     }
@@ -232,6 +243,8 @@ private struct FoundPython: CallSyntax {
 
   func calls(in body: [UInt8]) -> [ToolCall]? { PythonCalls().calls(in: body) }
 
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? { PythonCalls().cutCalls(in: body) }
+
   /// A list of calls begins with a name.
   func isHopeless(_ body: ArraySlice<UInt8>) -> Bool {
     guard bracket != nil else { return false }
@@ -256,27 +269,34 @@ private struct FoundReader {
   private let words: FoundCalls
   private let tools: ToolSchemas
   private let bytes: [UInt8]
+  /// Whether the answer ended in the text.
+  private let isCut: Bool
   private var at = 0
 
-  init(_ words: FoundCalls, _ tools: ToolSchemas, _ bytes: [UInt8]) {
-    (self.words, self.tools, self.bytes) = (words, tools, bytes)
+  init(_ words: FoundCalls, _ tools: ToolSchemas, _ bytes: [UInt8], isCut: Bool) {
+    (self.words, self.tools, self.bytes, self.isCut) = (words, tools, bytes, isCut)
   }
 
   mutating func calls() -> [ToolCall]? {
     guard skip(words.head.afterMarker) else { return nil }
     var calls: [ToolCall] = []
-    while true {
-      guard let call = call() else { return nil }
+    while let call = call() {
       calls.append(call)
-      if isOver { return calls }
-      guard let separator = words.separator, skip(separator) else { return nil }
+      if call.isCut || isOver { return calls }
+      guard let separator = words.separator, skip(separator) else { break }
     }
+    return isCut && !calls.isEmpty ? calls : nil
   }
 
   /// Whether nothing but the beginning of the tail is left: its end closes the calls, or ends the answer.
   private var isOver: Bool {
     let rest = bytes[at...].filter { !Bytes.isSpace($0) }
-    return words.tail.utf8.filter { !Bytes.isSpace($0) }.starts(with: rest)
+    return Self.begins(words.tail, rest)
+  }
+
+  /// Whether a text begins so, white space aside.
+  private static func begins(_ text: String, _ rest: [UInt8]) -> Bool {
+    text.utf8.filter { !Bytes.isSpace($0) }.starts(with: rest)
   }
 
   private mutating func call() -> ToolCall? {
@@ -287,16 +307,36 @@ private struct FoundReader {
       Bytes.trimmed(Array(bytes[at..<(stop ?? nameEnd)])))
     guard !name.utf8.isEmpty, !name.utf8.contains(where: Bytes.isSpace) else { return nil }
     at = stop ?? nameEnd
+    // More of the name may have followed.
+    if isCut, at == bytes.count { return nil }
     guard skip(GappedText([words.between])) else { return nil }
     guard case .elements(let open, let middle, let close) = words.arguments else { return json(name) }
     var arguments = JSONObject()
     while skip(GappedText([open])) {
-      guard let key = text(before: middle), skip(GappedText([middle])) else { return nil }
-      let value = text(before: close) ?? bytes[at...]
-      at = value.endIndex
-      _ = skip(GappedText([close]))
+      guard let key = text(before: middle), skip(GappedText([middle])) else {
+        return isCut ? ToolCall(cut: name, arguments) : nil
+      }
       let parameter = Bytes.text(Bytes.trimmed(Array(key)))
+      // What white space the template writes around a value is none of it.
+      let before = Array(middle.utf8.reversed().prefix(while: Bytes.isSpace).reversed())
+      if bytes[at...].starts(with: before) { at += before.count }
+      let after = Array(close.utf8.prefix(while: Bytes.isSpace))
+      guard var value = text(before: close) else {
+        let rest = bytes[at...].dropLast(Bytes.heldBack(of: bytes[at...], before: Array(close.utf8)))
+        if isCut {
+          let text = tools.beginning(of: Bytes.text(rest), as: parameter, in: name)
+          return ToolCall(cut: name, arguments, (parameter, text))
+        }
+        at = bytes.count
+        arguments[parameter] = tools.value(of: Bytes.text(rest), as: parameter, in: name)
+        break
+      }
+      if value.reversed().starts(with: after.reversed()) { value = value.dropLast(after.count) }
+      _ = skip(GappedText([close]))
       arguments[parameter] = tools.value(of: Bytes.text(value), as: parameter, in: name)
+    }
+    if isCut, Self.begins(open, bytes[at...].filter { !Bytes.isSpace($0) }) {
+      return ToolCall(cut: name, arguments)
     }
     return ToolCall(name: name, arguments: JSONValue.object(arguments).text)
   }
@@ -309,7 +349,8 @@ private struct FoundReader {
   private mutating func json(_ name: String) -> ToolCall? {
     skipSpace()
     guard var reader = try? JSONReader(Array(bytes[at...])), let range = try? reader.skipValue() else {
-      return nil
+      guard isCut, bytes[at...].first == UInt8(ascii: "{") else { return nil }
+      return ToolCall(name: name, arguments: Bytes.text(bytes[at...]), isCut: true)
     }
     let object = Array(bytes[at + range.lowerBound..<at + range.upperBound])
     guard ToolCallText.isObject(object) else { return nil }

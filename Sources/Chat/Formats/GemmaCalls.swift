@@ -18,6 +18,10 @@ struct GemmaCalls: CallSyntax {
     return [ToolCall(name: Bytes.text(name), arguments: value.text)]
   }
 
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? {
+    closedCalls(in: Bytes.trimmed(body), quotes: ["<|\"|>", "\""], outside: 0)
+  }
+
   /// Reads the value grammar: like JSON, with bare keys and strings between `<|"|>`.
   private struct Reader {
     let bytes: [UInt8]

@@ -7,6 +7,11 @@ struct HarmonyCalls: CallSyntax {
   let openings: [CallOpening] = []
   let quotes = CallQuotes.none
 
+  /// What ends a message or begins another: no argument holds one.
+  static let marks = [
+    "<|end|>", "<|return|>", "<|call|>", "<|eom|>", "<|eot|>", "<|start|>", "<|channel|>",
+  ]
+
   func calls(in body: [UInt8]) -> [ToolCall]? { nil }
 
   /// One call: it ends the answer. The recipient may stand on either side of the channel.
@@ -23,7 +28,7 @@ struct HarmonyCalls: CallSyntax {
               .choice([constrained, .literal("json")]),
             ]),
           ]),
-          message, writer.json(tool.arguments),
+          message, .without(Self.marks, writer.json(tool.arguments)),
         ])
       })
   }
@@ -57,6 +62,8 @@ struct AddressedCalls: CallSyntax {
   let quotes = CallQuotes.none
 
   func calls(in body: [UInt8]) -> [ToolCall]? { syntax.calls(in: body) }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? { syntax.cutCalls(in: body) }
 
   func pattern(of tools: [CallableTool], _ writer: CallWriter) throws(GrammarError) -> Pattern {
     let single = CallWriter(tokenizer: writer.tokenizer, maxCalls: 1)

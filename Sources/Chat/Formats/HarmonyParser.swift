@@ -47,6 +47,8 @@ struct HarmonyParser: Sendable {
   /// Whether there was content, or reasoning, in an earlier message: the next one begins a paragraph.
   private var parts = (content: false, reasoning: false)
   private var needsBreak = false
+  /// Whether the answer was cut.
+  private var isCut = false
 
   private static let message = Array("<|message|>".utf8)
   private static let start = Array("<|start|>".utf8)
@@ -84,7 +86,10 @@ struct HarmonyParser: Sendable {
     return advance(isLast: false)
   }
 
-  mutating func finish() -> [OutputEvent] { advance(isLast: true) }
+  mutating func finish(isCut: Bool) -> [OutputEvent] {
+    self.isCut = isCut
+    return advance(isLast: true)
+  }
 
   private mutating func advance(isLast: Bool) -> [OutputEvent] {
     var events: [OutputEvent] = []
@@ -268,11 +273,12 @@ struct HarmonyParser: Sendable {
   private mutating func close(_ body: Body, _ events: inout [OutputEvent]) {
     guard case .call(let name) = body else { return }
     if arguments.isEmpty {
+      if isCut, held.isEmpty { return }
       events += [.callBegan(name: name), .callArguments("{}"), .callEnded]
     } else if hasBegun, ToolCallText.isObject(Bytes.trimmed(arguments)) {
       events.append(.callEnded)
     } else if let call = written(name) {
-      events += [.callBegan(name: name), .callArguments(call.arguments), .callEnded]
+      events += [.callBegan(name: name), .callArguments(call.arguments)] + (call.isCut ? [] : [.callEnded])
     } else {
       events.append(.callFailed(retracted: hasBegun ? 1 : 0, text: Bytes.text(arguments)))
       parts.content = true
@@ -286,10 +292,11 @@ struct HarmonyParser: Sendable {
       Bytes.isSpace(arguments[..<start])
     else { return nil }
     var body = arguments[(start + opening.marker.count - opening.kept)...]
-    if let close = opening.close, let end = Bytes.find(close, in: body) { body = body[..<end] }
-    guard let calls = syntax?.calls(in: Array(body)), calls.count == 1, calls[0].name == name else {
-      return nil
-    }
+    let end = opening.close.flatMap { Bytes.find($0, in: body) }
+    body = body[..<(end ?? body.endIndex - Bytes.heldBack(of: body, before: opening.close ?? []))]
+    let calls =
+      isCut && end == nil ? syntax?.cutCalls(in: Array(body)) : syntax?.calls(in: Array(body))
+    guard let calls, calls.count == 1, calls[0].name == name else { return nil }
     return calls[0]
   }
 }

@@ -26,21 +26,38 @@ struct InvokeCalls: CallSyntax {
 
   var openings: [CallOpening] { [CallOpening("<\(dialect.section)>", close: "</\(dialect.section)>")] }
 
-  func calls(in body: [UInt8]) -> [ToolCall]? {
+  func calls(in body: [UInt8]) -> [ToolCall]? { calls(in: body, isCut: false) }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? { calls(in: body, isCut: true) }
+
+  private func calls(in body: [UInt8], isCut: Bool) -> [ToolCall]? {
     var reader = ElementReader(body)
     var calls: [ToolCall] = []
     let prefix = dialect.prefix
+    let (open, end) = ("<\(prefix)parameter name=", "</\(prefix)parameter>")
     while !reader.isAtEnd {
       guard reader.skip("<\(prefix)invoke name="), let name = reader.text(before: ">").flatMap(Self.unquoted),
         reader.skip(">")
-      else { return nil }
+      else { return isCut && !calls.isEmpty ? calls : nil }
       var arguments = JSONObject()
       while !reader.skip("</\(prefix)invoke>") {
-        guard reader.skip("<\(prefix)parameter name="), let head = reader.text(before: ">"), reader.skip(">"),
-          let value = reader.text(before: "</\(prefix)parameter>"), reader.skip("</\(prefix)parameter>")
-        else { return nil }
-        let attributes = Bytes.text(head)
+        let isTag = reader.isCut(in: open) || reader.isCut(in: "</\(prefix)invoke>")
+        guard reader.skip(open) else {
+          return isCut && isTag ? calls + [ToolCall(cut: name, arguments)] : nil
+        }
+        guard let head = reader.text(before: ">"), reader.skip(">") else {
+          return isCut ? calls + [ToolCall(cut: name, arguments)] : nil
+        }
         guard let key = Self.unquoted(head) else { return nil }
+        let attributes = Bytes.text(head)
+        guard let value = reader.text(before: end), reader.skip(end) else {
+          guard isCut else { return nil }
+          let rest = reader.rest(before: end)
+          let isText = Bytes.contains(attributes, "string=\"true\"")
+          let text =
+            isText ? JSONValue.string(rest).openText : tools.beginning(of: rest, as: key, in: name)
+          return calls + [ToolCall(cut: name, arguments, (key, text))]
+        }
         arguments[key] = argument(Bytes.text(value), key, name, attributes)
       }
       calls.append(ToolCall(name: name, arguments: JSONValue.object(arguments).text))
@@ -71,7 +88,7 @@ struct InvokeCalls: CallSyntax {
     let parameters = ParameterPatterns(
       open: { name, isText in
         .sequence([
-          .literal("<\(prefix)parameter name=\""), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
+          .literal("<\(prefix)parameter name=\""), name,
           .literal(dialect.marksText ? "\" string=\"\(isText)\">" : "\">"),
         ])
       }, close: .literal("</\(prefix)parameter>\n"),

@@ -10,6 +10,11 @@ struct PythonCalls: CallSyntax {
     var reader = PythonReader(Bytes.trimmed(body))
     return reader.calls()
   }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? {
+    let body = Bytes.trimmed(body)
+    return closedCalls(in: body, quotes: ["\"", "'"], outside: body.first == UInt8(ascii: "[") ? 1 : 0)
+  }
 }
 
 extension PythonCalls {

@@ -37,32 +37,40 @@ struct SectionCalls: CallSyntax {
     return [CallOpening(section.open, close: section.close)]
   }
 
-  func calls(in body: [UInt8]) -> [ToolCall]? {
+  func calls(in body: [UInt8]) -> [ToolCall]? { calls(in: body, isCut: false) }
+
+  func cutCalls(in body: [UInt8]) -> [ToolCall]? { calls(in: body, isCut: true) }
+
+  private func calls(in body: [UInt8], isCut: Bool) -> [ToolCall]? {
     let words = dialect.words
     var reader = ElementReader(body)
     var calls: [ToolCall] = []
     while !reader.isAtEnd {
       guard reader.skip(words.begin), let head = reader.text(before: words.middle), reader.skip(words.middle)
-      else { return nil }
+      else { return isCut && !calls.isEmpty ? calls : nil }
       // The last call of an answer may lack its end.
-      let tail = reader.json(before: words.end) ?? reader.rest()
+      let end = reader.json(before: words.end)
+      let tail = end ?? Array(reader.rest(before: words.end).utf8)
       _ = reader.skip(words.end)
-      guard let call = call(Bytes.trimmed(head), Bytes.trimmed(tail)) else { return nil }
+      guard let call = call(Bytes.trimmed(head), Bytes.trimmed(tail), isCut && end == nil) else {
+        return isCut && !calls.isEmpty ? calls : nil
+      }
       calls.append(call)
     }
     return calls
   }
 
-  private func call(_ head: [UInt8], _ tail: [UInt8]) -> ToolCall? {
+  private func call(_ head: [UInt8], _ tail: [UInt8], _ isCut: Bool) -> ToolCall? {
     // V3 has the kind of tool first, and then its name on the line of the block of code.
     if head.elementsEqual("function".utf8), let fence = Bytes.find("```", in: tail[...]) {
       let name = Bytes.trimmed(Array(tail[..<fence]))
       var code = tail[(fence + 3)...]
       if code.starts(with: "json".utf8) { code = code.dropFirst(4) }
       var reader = ElementReader(Array(code))
-      return call(named: name, Bytes.trimmed(reader.json(before: "```") ?? reader.rest()))
+      let object = reader.json(before: "```") ?? Array(reader.rest(before: "```").utf8)
+      return call(named: name, Bytes.trimmed(object), isCut)
     }
-    guard dialect == .kimi else { return call(named: head, tail) }
+    guard dialect == .kimi else { return call(named: head, tail, isCut) }
     // functions.NAME:INDEX
     var name = head[...]
     if name.starts(with: "functions.".utf8) { name = name.dropFirst("functions.".utf8.count) }
@@ -71,15 +79,16 @@ struct SectionCalls: CallSyntax {
     {
       name = name[..<colon]
     }
-    return call(named: Array(name), tail)
+    return call(named: Array(name), tail, isCut)
   }
 
-  private func call(named name: [UInt8], _ arguments: [UInt8]) -> ToolCall? {
-    let object = arguments.isEmpty ? Array("{}".utf8) : arguments
-    guard !name.isEmpty, !name.contains(where: Bytes.isSpace), ToolCallText.isObject(object) else {
-      return nil
-    }
-    return ToolCall(name: Bytes.text(name), arguments: Bytes.text(object))
+  private func call(named name: [UInt8], _ arguments: [UInt8], _ isCut: Bool) -> ToolCall? {
+    let object = arguments.isEmpty && !isCut ? Array("{}".utf8) : arguments
+    let isWhole = ToolCallText.isObject(object)
+    guard !name.isEmpty, !name.contains(where: Bytes.isSpace),
+      isWhole || isCut && object.first == UInt8(ascii: "{")
+    else { return nil }
+    return ToolCall(name: Bytes.text(name), arguments: Bytes.text(object), isCut: !isWhole)
   }
 
   func pattern(of tools: [CallableTool], _ writer: CallWriter) -> Pattern {

@@ -9,13 +9,10 @@ extension XMLCalls {
     let line = isSeed ? "" : "\n"
     let parameters = ParameterPatterns(
       open: { name, _ in
-        .sequence([
-          .literal("<parameter="), name.map(Pattern.literal) ?? ParameterPatterns.anyName,
-          .literal(">\(line)"),
-        ])
+        .sequence([.literal("<parameter="), name, .literal(">\(line)")])
       }, close: .literal("\(line)</parameter>\n"),
       excluded: ["</parameter>", "\n<parameter=", "\n</function>"] + openings.flatMap(\.words),
-      around: (line, "\(line)</parameter>\n"), trimming: isSeed ? .line : .none)
+      around: (line, "\(line)</parameter>\n"))
     var calls: [Pattern] = []
     for tool in tools {
       calls.append(
