@@ -148,10 +148,11 @@ extension ToolChoiceWords {
           continue
         }
         names.append(
-          type == "function" || type == "custom" ? try Name(&tool) : Name(type: type, of: tool))
+          type == "function" || type == "custom"
+            ? try Name(&tool) : Name(type: type, isName: ClientToolItem.isTool(type), of: tool))
       }
       self = .allowed(names, isRequired: mode == "required", field: choice.name(of: "tools"))
-    case let type: self = .named(Name(type: type, of: choice))
+    case let type: self = .named(Name(type: type, isName: ClientToolItem.isTool(type), of: choice))
     }
   }
 }

@@ -228,10 +228,12 @@ enum ToolChoiceWords {
     }
 
     /// What has a type and no name.
-    init(type: String, of fields: Fields) {
+    ///
+    /// - Parameter isName: whether the type is also the name of a function.
+    init(type: String, isName: Bool = false, of fields: Fields) {
       text = type
       field = fields.name(of: "type")
-      isType = !ClientToolItem.isTool(type)
+      isType = !isName
     }
   }
 
