@@ -71,10 +71,10 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
     var out = ""
     for scalar in text.unicodeScalars {
       if out.utf8.count >= limit { return out + "…" }
-      switch scalar.value {
-      case 0..<0x20, 0x7F..<0xA0, 0x2028, 0x2029, 0x202A...0x202E, 0x2066...0x2069:
+      if scalar.steersText {
         out += "\\u{" + String(scalar.value, radix: 16) + "}"
-      default: out.unicodeScalars.append(scalar)
+      } else {
+        out.unicodeScalars.append(scalar)
       }
     }
     return out

@@ -97,10 +97,7 @@ package enum HubError: Error, Sendable, Equatable, CustomStringConvertible {
     var out = ""
     for scalar in text.unicodeScalars {
       if out.utf8.count >= 300 { return out + "…" }
-      switch scalar.value {
-      case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069: out += "?"
-      default: out.unicodeScalars.append(scalar)
-      }
+      out.unicodeScalars.append(scalar.steersText ? "?" : scalar)
     }
     return out
   }

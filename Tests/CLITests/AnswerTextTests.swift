@@ -22,6 +22,8 @@ struct AnswerTextTests {
     #expect(Terminal.safe(text) == "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}1m\td\u{FFFD}e\u{FFFD}")
     #expect(Terminal.safe(text, keepsLines: true) == "a\u{FFFD}[2Jb\nc\u{FFFD}1m\td\u{FFFD}e\u{FFFD}")
     #expect(Terminal.safe("né 👩‍👩‍👧\n", keepsLines: true) == "né 👩‍👩‍👧\n")
+    // A name that would be shown as another; marks between letters stay.
+    #expect(Terminal.safe("a\u{202E}fdp.exe\u{200F}\u{2067}") == "a\u{FFFD}fdp.exe\u{200F}\u{FFFD}")
   }
 
   private func plain(_ text: String) -> String {

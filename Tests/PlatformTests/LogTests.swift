@@ -29,8 +29,8 @@ import Testing
 
   @Test func `C1 controls, separators and direction marks are escaped`() {
     #expect(
-      text("x", ["a": "\u{85}\u{9B}31m\u{2028}\u{2029}\u{202E}\u{2066}é"])
-        == #"info x a="\u0085\u009b31m\u2028\u2029\u202e\u2066é""#)
+      text("x", ["a": "\u{85}\u{9B}31m\u{2028}\u{2029}\u{202E}\u{2066}\u{61C}é"])
+        == #"info x a="\u0085\u009b31m\u2028\u2029\u202e\u2066\u061cé""#)
   }
 
   @Test func `JSON lines are objects`() {

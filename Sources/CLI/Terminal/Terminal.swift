@@ -58,20 +58,19 @@ enum Terminal {
   /// The text in bold where standard output is a terminal.
   static func bold(_ text: String) -> String { outputIsTerminal ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
 
-  /// Text of a file or a model without what a terminal would obey.
+  /// Text of a file or a model without what a terminal would obey, and without what turns text around: marks between letters, which
+  /// some languages need, stay.
   ///
   /// - Parameter keepsLines: whether line breaks stay.
   static func safe(_ text: String, keepsLines: Bool = false) -> String {
     func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
-      isControl(scalar) && !(keepsLines && scalar == "\n")
+      scalar.steersText && !kept.contains(scalar) && !(keepsLines && scalar == "\n")
     }
     guard text.unicodeScalars.contains(where: isObeyed) else { return text }
     return String(String.UnicodeScalarView(text.unicodeScalars.map { isObeyed($0) ? "\u{FFFD}" : $0 }))
   }
 
-  private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
-    (scalar.value < 0x20 && scalar.value != 0x09) || (0x7F...0x9F).contains(scalar.value)
-  }
+  private static let kept: [Unicode.Scalar] = ["\t", "\u{61C}", "\u{200E}", "\u{200F}"]
 
   /// The text with every occurrence of a word in another colour.
   static func highlighting(_ word: String, in text: String) -> String {

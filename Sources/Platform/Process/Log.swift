@@ -137,7 +137,7 @@ package enum Log {
       case "\n": piece = "\\n"
       case "\r": piece = "\\r"
       case "\t": piece = "\\t"
-      case _ where mustEscape(scalar.value):
+      case _ where scalar.steersText:
         let hex = String(scalar.value, radix: 16)
         piece = "\\u" + String(repeating: "0", count: 4 - hex.utf8.count) + hex
       default: piece = String(scalar)
@@ -148,11 +148,14 @@ package enum Log {
     }
     return out
   }
+}
 
-  /// Control characters, line and paragraph separators, and marks that reverse the text around them.
-  private static func mustEscape(_ scalar: UInt32) -> Bool {
-    switch scalar {
-    case 0..<0x20, 0x7F..<0xA0, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
+extension Unicode.Scalar {
+  /// Whether it does something to the text around it: control characters of both sets, which terminals obey, separators of lines and
+  /// paragraphs, and marks of direction, which show a name as another one.
+  package var steersText: Bool {
+    switch value {
+    case 0..<0x20, 0x7F..<0xA0, 0x061C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: true
     default: false
     }
   }

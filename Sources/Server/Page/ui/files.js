@@ -1,6 +1,6 @@
 // Files: read from the reader's disk for a message, and written to it as exports.
 
-import { t, clock } from "./words.js";
+import { t, clock, plainName } from "./words.js";
 
 /// Most bytes of a text file, and of a file that has to be read first.
 export const textLimit = 1 << 20;
@@ -24,7 +24,7 @@ export async function readFile(file) {
   if (/^(audio|video)\//.test(file.type)) return sound(file);
   if (file.type === "application/pdf" || /\.pdf$/i.test(file.name)) {
     const { pdfText } = await import("./pdf.js");
-    return { kind: "text", name: file.name, size: file.size, text: await pdfText(new Uint8Array(await file.arrayBuffer())) };
+    return { kind: "text", name: plainName(file.name), size: file.size, text: await pdfText(new Uint8Array(await file.arrayBuffer())) };
   }
   if (file.size > textLimit) throw new FileError("fileTooLarge", { limit: "1 MB" });
   return textFile(file);
@@ -34,7 +34,7 @@ async function textFile(file) {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     if (text.includes("\0")) throw new Error();
-    return { kind: "text", name: file.name, size: file.size, text };
+    return { kind: "text", name: plainName(file.name), size: file.size, text };
   } catch {
     throw new FileError("fileUnknown");
   }
@@ -63,7 +63,7 @@ async function picture(file) {
   let data = canvas.toDataURL(isPNG ? "image/png" : "image/jpeg", 0.9);
   // A photograph that came as PNG.
   if (data.length > 4 << 20) data = canvas.toDataURL("image/jpeg", 0.9);
-  return { kind: "image", name: file.name || "image.png", size: Math.round((data.length - data.indexOf(",")) * 0.75), data };
+  return { kind: "image", name: plainName(file.name || "image.png"), size: Math.round((data.length - data.indexOf(",")) * 0.75), data };
 }
 
 /// Any sound that the browser can play, as WAV of 16 kHz with one channel.
@@ -77,7 +77,7 @@ async function sound(file) {
     source.connect(context.destination);
     source.start();
     const samples = (await context.startRendering()).getChannelData(0);
-    return { kind: "sound", name: file.name, ...wav([samples]) };
+    return { kind: "sound", name: plainName(file.name), ...wav([samples]) };
   } catch {
     throw new FileError("fileUnknown");
   }

@@ -2,7 +2,7 @@
 // server has such stores.
 
 import { dialog, el, icon, iconButton, toast } from "./dom.js";
-import { bytes, number, t } from "./words.js";
+import { bytes, number, plainName, t } from "./words.js";
 import { getJSON, postJSON, sendForm, WireError } from "./wire.js";
 
 const hitCount = 10;
@@ -31,7 +31,7 @@ export function openNotes(app) {
     try {
       const { data } = await getJSON("v1/vector_stores?limit=100");
       stores.replaceChildren(...data.map((store) => el("option", { value: store.id, selected: store.id === chosen },
-        `${store.name || store.id} (${t("files", { count: store.file_counts?.completed ?? 0 })})`)));
+        `${plainName(store.name || store.id)} (${t("files", { count: store.file_counts?.completed ?? 0 })})`)));
       state.store = stores.value || null;
       if (!data.length) told.textContent = t("noStores");
     } catch (error) {
@@ -54,7 +54,7 @@ export function openNotes(app) {
     if (!state.store) await make();
     for (const file of chosen) {
       try {
-        told.textContent = t("reading", { name: file.name });
+        told.textContent = t("reading", { name: plainName(file.name) });
         const form = new FormData();
         form.append("purpose", "user_data");
         form.append("file", file, file.name);
@@ -65,7 +65,7 @@ export function openNotes(app) {
           await new Promise((done) => setTimeout(done, poll));
           one = await getJSON(`${path}/${encodeURIComponent(id)}`);
         }
-        if (one.status === "failed") toast(`${file.name}: ${one.last_error?.message ?? one.status}`, { seconds: 8 });
+        if (one.status === "failed") toast(`${plainName(file.name)}: ${one.last_error?.message ?? one.status}`, { seconds: 8 });
       } catch (error) {
         return fail(error);
       }
@@ -100,13 +100,14 @@ export function openNotes(app) {
 }
 
 function row(hit, app) {
+  const name = plainName(hit.filename ?? hit.file_id);
   const text = (hit.content ?? []).map((part) => part.text ?? "").join("\n");
   return el("li.hit",
-    el("div.hit-head", icon("file"), el("strong", { dir: "auto" }, hit.filename ?? hit.file_id), el("span.muted", number(hit.score ?? 0, 2)),
+    el("div.hit-head", icon("file"), el("strong", { dir: "auto" }, name), el("span.muted", number(hit.score ?? 0, 2)),
       el("span.grow"),
       el("button.button", { onclick: () => {
-        app.attach({ kind: "text", name: hit.filename ?? hit.file_id, size: text.length, text });
-        toast(t("inserted", { name: hit.filename ?? hit.file_id, size: bytes(text.length) }));
+        app.attach({ kind: "text", name, size: text.length, text });
+        toast(t("inserted", { name, size: bytes(text.length) }));
       } }, icon("plus"), t("insert"))),
     hit.why?.summary ? el("p.why", hit.why.summary) : null,
     el("p.hit-text", { dir: "auto" }, marked(text, hit.why)));

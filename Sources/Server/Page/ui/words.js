@@ -2,6 +2,9 @@
 
 const tags = ["en", "de", "pt-BR", "zh-Hans", "tl"];
 
+/// A file's name without what turns the text around it, or shows it as another name.
+export const plainName = (name) => String(name).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, "\ufffd");
+
 /// A name → its sentence in each language. In words.txt each name stands above its sentences.
 const table = new Map();
 /// The language that is shown, and what formats its numbers.
