@@ -4,11 +4,14 @@ import Platform
 
 extension VectorIndex {
   /// Moves what is in memory to a file when that is much, and joins files when there are many or much in them is gone.
-  func tidy() throws(IndexError) {
+  ///
+  /// - Parameter reserve: as for `commit`.
+  func tidy(_ reserve: (Int) -> Bool = { _ in true }) throws(IndexError) {
     let view = view
     let isFull = view.memoryDocuments > limits.memoryDocuments || logBytes > limits.logBytes
     guard isFull || Self.isSparse(view) else { return }
-    try compact(all: Self.isSparse(view) || view.parts.count { $0.file != nil } >= limits.segments)
+    try compact(
+      all: Self.isSparse(view) || view.parts.count { $0.file != nil } >= limits.segments, reserve: reserve)
   }
 
   /// Whether more than a quarter of the rows in files, and more than a few, are gone.
@@ -27,11 +30,12 @@ extension VectorIndex {
   /// Moves all documents in memory to a file.
   ///
   /// - Parameter all: joins all files to one, and leaves out what is gone.
-  package func compact(all: Bool = false) throws(IndexError) {
-    if let damage { throw .readOnly(reason: damage) }
+  package func compact(
+    all: Bool = false, reserve: (Int) -> Bool = { _ in true }
+  ) throws(IndexError) {
     try writing.withLock { writer throws(IndexError) in
       try settle(&writer, mayCompact: false)
-      try compact(&writer, all: all)
+      try compact(&writer, all: all, reserve: reserve)
     }
   }
 
@@ -40,7 +44,7 @@ extension VectorIndex {
   /// - Parameter name: of a document that has none.
   /// - Returns: whether that was necessary.
   package func renewWords(_ name: (String) -> [UInt8]) throws(IndexError) -> Bool {
-    guard damage == nil, view.parts.contains(where: { !$0.segment.footer.hasWholeWords }) else {
+    guard view.parts.contains(where: { !$0.segment.footer.hasWholeWords }) else {
       return false
     }
     try writing.withLock { writer throws(IndexError) in
@@ -65,8 +69,9 @@ extension VectorIndex {
     }
   }
 
-  private func compact(
-    _ writer: inout IndexWriter, all: Bool, name: (String) -> [UInt8] = { _ in [] }
+  func compact(
+    _ writer: inout IndexWriter, all: Bool, name: (String) -> [UInt8] = { _ in [] },
+    reserve: (Int) -> Bool = { _ in true }
   ) throws(IndexError) {
     let view = self.view
     let moved = view.parts.filter { all || $0.file == nil }
@@ -78,7 +83,8 @@ extension VectorIndex {
       return String(repeating: "0", count: max(0, 4 - digits.count)) + digits + ending
     }
     manifest.segments = kept.map { part in
-      Manifest.Entry(name: part.file ?? "", removed: part.removed.sorted(), infos: part.infos)
+      Manifest.Entry(
+        name: part.file ?? "", seal: part.segment.seal, removed: part.removed.sorted(), infos: part.infos)
     }
     var next = IndexView(dimensions: view.dimensions)
     for (part, entry) in zip(kept, manifest.segments) { next.append(part.segment, entry) }
@@ -88,14 +94,17 @@ extension VectorIndex {
       documents[index].name = name(documents[index].key)
     }
     if !documents.isEmpty {
-      let entry = Manifest.Entry(name: newName(".segment"))
-      try writeSegment(documents, dimensions: view.dimensions, name: entry.name)
+      var entry = Manifest.Entry(name: newName(".segment"))
+      try writeSegment(documents, dimensions: view.dimensions, name: entry.name, reserve)
+      let segment = try Segment(file: folder + "/" + entry.name, files: files)
+      entry.seal = segment.seal
       manifest.segments.append(entry)
-      next.append(try Segment(file: folder + "/" + entry.name, files: files), entry)
+      next.append(segment, entry)
     }
     manifest.log = newName(".log")
+    manifest.logStart = LogFile.freshStart(SegmentFooter.kind(of: fingerprint))
     let log = try IndexError.system { () throws(PlatformError) in
-      try LogFile.create(folder: folder, name: manifest.log, files: files)
+      try LogFile.create(folder: folder, name: manifest.log, start: manifest.logStart, files: files)
     }
     // Vectors of documents that are not complete go on living in the new log.
     let pending = writer.pending.sorted().prefix(10_000).compactMap { key in
@@ -120,7 +129,7 @@ extension VectorIndex {
     writer.pending = Set(pending.map(\.key))
     writer.hasFailed = false
     noteLog(log.byteCount)
-    noteCompaction()
+    if !moved.isEmpty { noteCompaction() }
     shared.withLock { view in
       // Somebody else may have added one meanwhile.
       next.side = view.side
@@ -134,11 +143,13 @@ extension VectorIndex {
   }
 
   private func writeSegment(
-    _ documents: [SourceDocument], dimensions: Int, name: String
+    _ documents: [SourceDocument], dimensions: Int, name: String, _ reserve: (Int) -> Bool
   ) throws(IndexError) {
     try publish(name) { descriptor, path throws(IndexError) in
       var sink = SegmentSink((files, descriptor, path))
-      try SegmentWriter(dimensions: dimensions, documents: documents).write(to: &sink)
+      let kind = SegmentFooter.kind(of: fingerprint)
+      try SegmentWriter(dimensions: dimensions, documents: documents, kind: kind)
+        .write(to: &sink, reserve: reserve)
     }
   }
 

@@ -79,9 +79,15 @@ struct IndexWriter {
   }
 }
 
-/// An index while its files are read.
+/// An index while its files are read. Where one of them is lost, all that is whole in the folder is taken, whoever names it.
 struct IndexRecovery {
   var manifest: Manifest
+  /// What is damaged or not there, in words.
+  private(set) var losses: [String] = []
+  /// Names of files that are damaged.
+  private(set) var damaged: [String] = []
+  /// Where the log ends; nil where a new one has to begin.
+  private(set) var logEnd: LogEnd?
   private var view: IndexView
   private(set) var rows: [RowKey: [Float]] = [:]
   private(set) var pending: Set<RowKey> = []
@@ -89,16 +95,147 @@ struct IndexRecovery {
   private var waiting: [(document: NewDocument, serial: UInt64)] = []
   private var vectors: [Float] = []
 
-  init(_ manifest: Manifest, folder: String, files: any FileSystem) throws(IndexError) {
+  /// Of the records of a log alone.
+  init(_ manifest: Manifest) {
     self.manifest = manifest
     view = IndexView(dimensions: manifest.dimensions)
-    for entry in manifest.segments {
-      let path = folder + "/" + entry.name
-      let segment = try Segment(file: path, files: files)
-      guard segment.footer.dimensions == manifest.dimensions else {
-        throw .damaged(path: path, what: "its vectors have another size")
+  }
+
+  /// Reads what is in a folder.
+  ///
+  /// - Parameters:
+  ///   - names: of its files.
+  ///   - fingerprint: empty for whichever the index has.
+  /// - Throws: what may pass, for a file of a later version, and where nothing says which model the index is of.
+  init(
+    folder: String, names: [String], fingerprint: String, dimensions: Int, files: any FileSystem
+  ) throws(IndexError) {
+    self.init(Manifest(fingerprint: fingerprint, dimensions: dimensions))
+    let path = folder + "/" + Manifest.name
+    var isKnown = names.contains(Manifest.name)
+    if isKnown {
+      do throws(IndexError) {
+        let bytes = try IndexError.system { () throws(PlatformError) in try files.read(path, limit: 1 << 28) }
+        self.init(try Manifest(bytes, path: path))
+      } catch {
+        try lose(Manifest.name, error)
+        isKnown = false
       }
-      view.append(segment, entry)
+    }
+    if isKnown {
+      for entry in manifest.segments {
+        try taking(entry.name) { recovery throws(IndexError) in
+          recovery.view.append(try recovery.segment(entry, folder, files), entry)
+        }
+      }
+      try taking(manifest.log) { recovery throws(IndexError) in
+        let end = try recovery.read(recovery.manifest.log, recovery.manifest.logStart, folder, files)
+        recovery.logEnd = end
+      }
+      if losses.isEmpty { return }
+    } else if losses.isEmpty, !names.contains(where: { Self.hasContent($0, folder, files) }) {
+      return
+    } else if fingerprint.isEmpty {
+      throw .damaged(path: path, what: "it is missing, or not what was written")
+    }
+    try salvage(names, folder, files, isKnown: isKnown)
+  }
+
+  private static let (segment, log) = (".segment", ".log")
+
+  /// Whether a file is one of an index that was more than begun.
+  private static func hasContent(_ name: String, _ folder: String, _ files: any FileSystem) -> Bool {
+    guard name.hasSuffix(log) else { return name.hasSuffix(segment) }
+    return ((try? files.mapped(folder + "/" + name)) ?? nil) != nil
+  }
+
+  /// Does something with a file, which may be lost.
+  private mutating func taking(
+    _ name: String, _ body: (inout IndexRecovery) throws(IndexError) -> Void
+  ) throws(IndexError) {
+    do throws(IndexError) { try body(&self) } catch { try lose(name, error) }
+  }
+
+  private mutating func lose(_ name: String, _ error: IndexError) throws(IndexError) {
+    guard error.isLoss, !damaged.contains(name) else {
+      if error.isLoss { return }
+      throw error
+    }
+    damaged.append(name)
+    if !losses.contains("\(error)") { losses.append("\(error)") }
+  }
+
+  private func segment(
+    _ entry: Manifest.Entry, _ folder: String, _ files: any FileSystem
+  ) throws(IndexError) -> Segment {
+    let path = folder + "/" + entry.name
+    let segment = try Segment(file: path, files: files)
+    guard segment.footer.dimensions == manifest.dimensions else {
+      throw .damaged(path: path, what: "its vectors have another size")
+    }
+    guard entry.seal ?? segment.seal == segment.seal else {
+      throw .damaged(path: path, what: "it is another segment")
+    }
+    return segment
+  }
+
+  private mutating func read(
+    _ name: String, _ start: UInt64?, _ folder: String, _ files: any FileSystem
+  ) throws(IndexError) -> LogEnd {
+    let path = folder + "/" + name
+    let content = try IndexError.system { () throws(PlatformError) in try files.mapped(path) }
+    let kind = SegmentFooter.kind(of: manifest.fingerprint)
+    guard let start = start ?? LogFile.start(of: content, kind) else {
+      throw .damaged(path: path, what: "it is of another index")
+    }
+    let end = try LogFile.read(content, start: start) { kind, payload throws(IndexError) in
+      try take(kind, payload)
+    }
+    guard !end.isDamaged else {
+      try lose(name, .damaged(path: path, what: "it is another log, or was changed after byte \(end.count)"))
+      return end
+    }
+    return end
+  }
+
+  /// Takes every file that is whole, the oldest first: of a document that several have, the last version counts. Documents that
+  /// were removed may be there again, and whoever owns the index knows them.
+  private mutating func salvage(
+    _ names: [String], _ folder: String, _ files: any FileSystem, isKnown: Bool
+  ) throws(IndexError) {
+    let entries = Dictionary(manifest.segments.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+    if !isKnown { losses.append("\(folder)/\(Manifest.name) does not say what belongs to the index") }
+    (view, rows, pending, waiting, vectors) = (IndexView(dimensions: manifest.dimensions), [:], [], [], [])
+    logEnd = nil
+    // What has come in the place of another may be whole.
+    damaged.removeAll { $0 != Manifest.name }
+    let kind = SegmentFooter.kind(of: manifest.fingerprint)
+    let numbered = names.compactMap { name -> (number: Int, name: String)? in
+      guard name.hasSuffix(Self.segment) || name.hasSuffix(Self.log),
+        let number = name.split(separator: ".").first.flatMap({ Int($0) }), (1..<1 << 40).contains(number)
+      else { return nil }
+      return (number, name)
+    }.sorted { ($0.number, $0.name) < ($1.number, $1.name) }
+    for (number, name) in numbered {
+      manifest.nextFile = max(manifest.nextFile, number + 1)
+      try taking(name) { recovery throws(IndexError) in
+        guard name.hasSuffix(Self.segment) else {
+          _ = try recovery.read(name, nil, folder, files)
+          return try recovery.putWaiting()
+        }
+        // Without what the manifest says of it, for one that has come in the place of another.
+        var entry = Manifest.Entry(name: name)
+        let segment = try recovery.segment(entry, folder, files)
+        if let known = entries[name], known.seal ?? segment.seal == segment.seal { entry = known }
+        guard entry.seal != nil || segment.footer.kind == kind || segment.footer.kind == 0 else {
+          throw .damaged(path: folder + "/" + name, what: "it is of another index")
+        }
+        if let fault = segment.faults().first { throw fault }
+        recovery.view.append(segment, entry)
+        let last = segment.documents.map(\.serial).max() ?? 0
+        recovery.manifest.nextSerial = max(
+          recovery.manifest.nextSerial, min(last, UInt64(Manifest.mostSerial - 1)) + 1)
+      }
     }
   }
 
@@ -123,9 +260,11 @@ struct IndexRecovery {
       let keys = document.passages.flatMap(\.rows)
       guard keys.allSatisfy({ rows[$0] != nil }) else { throw damage }
       if waiting.contains(where: { $0.document.key == document.key }) { try putWaiting() }
+      pending.subtract(keys)
+      // A log that was not deleted yet has what a segment has.
+      if let known = view.places[document.key], view.document(known).serial >= serial { return }
       waiting.append((document, serial))
       for key in keys { vectors += rows[key] ?? [] }
-      pending.subtract(keys)
       manifest.nextSerial = max(manifest.nextSerial, serial + 1)
       if MemoryLayout<Float>.stride * vectors.count > IndexView.mostJoined / 2 { try putWaiting() }
     case .removal:
@@ -228,13 +367,35 @@ extension Segment {
 }
 
 extension IndexView {
-  /// Adds a segment of a file.
+  /// Adds a segment of a file. Of a document that is there twice the last version counts.
   mutating func append(_ segment: Segment, _ entry: Manifest.Entry) {
-    parts.append(
-      IndexPart(segment: segment, file: entry.name, removed: Set(entry.removed), infos: entry.infos))
-    for number in parts[parts.count - 1].live {
-      places[segment.documents[number].key] = Place(part: parts.count - 1, number: number)
+    var part = IndexPart(
+      segment: segment, file: entry.name, removed: Set(entry.removed), infos: entry.infos)
+    for number in part.live {
+      let document = segment.documents[number]
+      if let known = places[document.key] {
+        guard self.document(known).serial < document.serial else {
+          part.removed.insert(number)
+          continue
+        }
+        remove(document.key)
+      }
+      places[document.key] = Place(part: parts.count, number: number)
     }
+    parts.append(part)
+  }
+
+  /// The same without some files.
+  func without(_ names: Set<String>) -> IndexView {
+    var rest = self
+    (rest.parts, rest.places) = ([], [:])
+    for part in parts where !names.contains(part.file ?? "") {
+      for number in part.live {
+        rest.places[part.segment.documents[number].key] = Place(part: rest.parts.count, number: number)
+      }
+      rest.parts.append(part)
+    }
+    return rest
   }
 
   /// Adds documents in memory, in place of those of the same names.

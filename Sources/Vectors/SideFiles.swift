@@ -38,8 +38,8 @@ extension VectorIndex {
   static func openSide(_ folder: String, _ names: [String], _ files: any FileSystem) -> [SideFile] {
     names.filter { $0.hasSuffix(SideFile.ending) }.compactMap { name in
       // One that cannot be opened now may be at the next start.
-      guard let content = try? files.mapped(folder + "/" + name) else { return nil }
-      if let file = SideFile(content, name: name) { return file }
+      guard let content = try? Optional.some(files.mapped(folder + "/" + name)) else { return nil }
+      if let file = content.flatMap({ SideFile($0, name: name) }) { return file }
       _ = files.unlink(folder + "/" + name)
       return nil
     }
@@ -93,7 +93,7 @@ extension VectorIndex {
   }
 
   /// One file in place of some; false when nobody wants it any more.
-  private func rewriteSide(
+  func rewriteSide(
     _ old: [SideFile], _ maker: RowKey, _ isUnwanted: () -> Bool, keeps: (RowKey) -> Bool
   ) throws(IndexError) -> Bool {
     var isCut = false

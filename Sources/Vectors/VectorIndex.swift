@@ -34,13 +34,13 @@ package final class VectorIndex: Sendable {
   private let logSize = Atomic<Int>(0)
   /// Names the model and everything else that vectors depend on.
   package let fingerprint: String
-  /// Why the index takes no changes; nil when it does.
-  package let damage: String?
+  /// What was damaged when it was opened, in words: it is put aside, and the index goes on without what was in it.
+  package let losses: [String]
 
   /// Opens an index, or makes an empty one in a folder whose parent exists.
   ///
   /// - Parameter compacted: called when files were written anew.
-  /// - Throws: when another process holds the folder, or what is in it cannot be read.
+  /// - Throws: when another process holds the folder, or what is in it cannot be read now.
   package init(
     folder: String, fingerprint: String, dimensions: Int, limits: Limits = Limits(),
     files: any FileSystem = SystemFiles(), compacted: @escaping @Sendable () -> Void = {}
@@ -55,43 +55,69 @@ package final class VectorIndex: Sendable {
       return try FolderLock(folder: folder, files: files)
     }
     let names = try IndexError.system { () throws(PlatformError) in try files.names(in: folder) }
-    var manifest = Manifest(fingerprint: fingerprint, dimensions: dimensions)
-    var log: LogFile?
-    if names.contains(Manifest.name) {
-      manifest = try Self.readManifest(folder, files)
-    } else {
-      log = try IndexError.system { () throws(PlatformError) in
-        let log = try LogFile.create(folder: folder, name: manifest.log, files: files)
-        try files.writeDurably(manifest.bytes, folder: folder, name: Manifest.name)
-        return log
-      }
+    var recovery = try IndexRecovery(
+      folder: folder, names: names, fingerprint: fingerprint, dimensions: dimensions, files: files)
+    guard !recovery.manifest.fingerprint.isEmpty else {
+      throw .damaged(path: folder, what: "there is no index in it")
     }
-    self.fingerprint = manifest.fingerprint
-    var recovery = try IndexRecovery(manifest, folder: folder, files: files)
-    var damage: String?
-    if log == nil {
-      do throws(IndexError) {
-        log = try LogFile.open(folder: folder, name: manifest.log, files: files) {
-          kind, payload throws(IndexError) in
-          try recovery.take(kind, payload)
-        }
-      } catch {
-        guard case .readOnly(let reason) = error else { throw error }
-        damage = reason
-      }
-    }
-    self.damage = damage
-    let logBytes = log?.byteCount ?? 0
+    losses = recovery.losses
+    self.fingerprint = recovery.manifest.fingerprint
     var view = try recovery.finish()
     view.side = Self.openSide(folder, names, files)
     let numbers = names.filter { $0.hasSuffix(SideFile.ending) }
       .compactMap { Int($0.dropLast(SideFile.ending.count)) }
     sideWriting = Monitor(numbers.max() ?? 0)
+    for name in recovery.damaged { Self.putAside(name, folder, files) }
+    let (manifest, logEnd) = (recovery.manifest, recovery.logEnd)
     shared = Monitor(view)
     writing = Monitor(
-      IndexWriter(manifest: recovery.manifest, log: log, rows: recovery.rows, pending: recovery.pending))
-    noteLog(logBytes)
-    if damage == nil { removeStrangers(names, manifest) }
+      IndexWriter(
+        manifest: manifest,
+        log: try IndexError.system { () throws(PlatformError) in
+          try logEnd.map { end throws(PlatformError) in
+            try LogFile.open(folder: folder, name: manifest.log, end, files: files)
+          }
+        }, rows: recovery.rows, pending: recovery.pending))
+    noteLog(logEnd?.count ?? 0)
+    if logEnd == nil {
+      try writing.withLock { writer throws(IndexError) in try compact(&writer, all: false) }
+    } else {
+      removeStrangers(names, manifest)
+    }
+  }
+
+  /// Gives a damaged file a name under which nobody reads it. The first start that finds the index whole deletes it.
+  private static func putAside(_ name: String, _ folder: String, _ files: any FileSystem) {
+    let result = files.rename(folder + "/" + name, to: folder + "/" + name + damagedEnding)
+    if result < 0, result != -Int(ENOENT) { _ = files.unlink(folder + "/" + name) }
+  }
+
+  private static let damagedEnding = ".damaged"
+
+  /// Reads every byte of the index, and puts aside what is damaged.
+  ///
+  /// - Returns: what it was, in words: the index is without what was in it.
+  package func heal() throws(IndexError) -> [String] {
+    let side = view.side.filter(\.isDamaged)
+    for file in side {
+      // What is whole of it stays.
+      _ = try rewriteSide([file], file.maker, { false }, keeps: { _ in true })
+    }
+    var losses = side.map { "\(folder)/\($0.name) is damaged" }
+    var damaged: Set<String> = []
+    for part in view.parts {
+      guard let name = part.file, let fault = part.segment.faults().first else { continue }
+      damaged.insert(name)
+      losses.append("\(fault)")
+    }
+    guard !damaged.isEmpty else { return losses }
+    try writing.withLock { writer throws(IndexError) in
+      try settle(&writer, mayCompact: false)
+      for name in damaged { Self.putAside(name, folder, files) }
+      shared.withLock { $0 = $0.without(damaged) }
+      try compact(&writer, all: false)
+    }
+    return losses
   }
 
   /// After every change of the log.
@@ -100,59 +126,59 @@ package final class VectorIndex: Sendable {
   /// After files were written anew.
   func noteCompaction() { compacted() }
 
-  private static func readManifest(_ folder: String, _ files: any FileSystem) throws(IndexError) -> Manifest {
-    let path = folder + "/" + Manifest.name
-    let bytes = try IndexError.system { () throws(PlatformError) in try files.read(path, limit: 1 << 28) }
-    return try Manifest(bytes, path: path)
-  }
-
   /// An index as it is on disk, without its lock: another process may write to it meanwhile.
   ///
   /// - Returns: nil when there is none.
   package static func snapshot(
     folder: String, files: any FileSystem = SystemFiles()
-  ) throws(IndexError) -> (view: IndexView, fingerprint: String)? {
-    var failure: IndexError?
-    // The writer may take files away that the manifest named a moment ago.
-    for _ in 0..<5 {
-      do throws(IndexError) {
-        let manifest = try readManifest(folder, files)
-        var recovery = try IndexRecovery(manifest, folder: folder, files: files)
-        let path = folder + "/" + manifest.log
-        let content = try IndexError.system { () throws(PlatformError) in try files.mapped(path) }
-        try LogFile.read(content, path: path, files) { kind, payload throws(IndexError) in
-          try recovery.take(kind, payload)
-        }
-        return (try recovery.finish(), manifest.fingerprint)
-      } catch .system(.file(_, let path, ENOENT)) {
-        if path == folder + "/" + Manifest.name { return nil }
-        failure = .system(.file(action: "open", path: path, code: ENOENT))
-      }
+  ) throws(IndexError) -> (view: IndexView, fingerprint: String, losses: [String])? {
+    var tries = 5
+    while true {
+      tries -= 1
+      let names: [String]
+      do throws(PlatformError) { names = try files.names(in: folder) } catch .file(_, _, ENOENT) {
+        return nil
+      } catch { throw .system(error) }
+      var recovery = try IndexRecovery(
+        folder: folder, names: names, fingerprint: "", dimensions: 1, files: files)
+      guard !recovery.manifest.fingerprint.isEmpty || names.contains(Manifest.name) else { return nil }
+      // The writer may take files away that the manifest named a moment ago.
+      guard recovery.losses.isEmpty || tries == 0 else { continue }
+      return (try recovery.finish(), recovery.manifest.fingerprint, recovery.losses)
     }
-    if let failure { throw failure }
-    return nil
   }
 
   /// Everything that is damaged, in words.
-  package func faults() -> [String] {
-    (damage.map { [$0] } ?? []) + view.parts.flatMap { $0.segment.faults() }
+  package func faults() -> [String] { Self.faults(view) }
+
+  private static func faults(_ view: IndexView) -> [String] {
+    view.parts.flatMap { $0.segment.faults() }.map { "\($0)" }
   }
 
   /// The same of an index that another process may use, without its lock.
-  package static func check(folder: String, files: any FileSystem = SystemFiles()) -> [String] {
+  ///
+  /// - Returns: and the documents that can be read; nil where that cannot be told.
+  package static func check(
+    folder: String, files: any FileSystem = SystemFiles()
+  ) -> (faults: [String], view: IndexView?) {
     do throws(IndexError) {
-      let found = try snapshot(folder: folder, files: files)
-      return found?.view.parts.flatMap { $0.segment.faults() } ?? []
+      guard let found = try snapshot(folder: folder, files: files) else { return ([], nil) }
+      let names = (try? files.names(in: folder)) ?? []
+      let sides = names.filter { $0.hasSuffix(SideFile.ending) }.filter { name in
+        guard let content = try? Optional.some(files.mapped(folder + "/" + name)) else { return false }
+        return content.flatMap { SideFile($0, name: name) }?.isDamaged ?? true
+      }
+      return (found.losses + faults(found.view) + sides.map { "\(folder)/\($0) is damaged" }, found.view)
     } catch {
-      return ["\(error)"]
+      return (["\(error)"], nil)
     }
   }
 
-  /// Files of an earlier life that no manifest names.
+  /// Files of an earlier life that no manifest names, and what was damaged before all was whole.
   private func removeStrangers(_ names: [String], _ manifest: Manifest) {
     let known = Set(manifest.segments.map(\.name) + [manifest.log])
     for name in names where !known.contains(name) {
-      guard name.hasSuffix(".segment") || name.hasSuffix(".log") || name.hasSuffix(".tmp") else { continue }
+      guard [".segment", ".log", ".tmp", Self.damagedEnding].contains(where: name.hasSuffix) else { continue }
       _ = files.unlink(folder + "/" + name)
     }
   }
@@ -231,7 +257,8 @@ package final class VectorIndex: Sendable {
       shared.withLock { $0.put(segment) }
       try joinMemory()
     }
-    try tidy()
+    // What a new file needs may be there with the next change.
+    do throws(IndexError) { try tidy(reserve) } catch .noMemory {}
   }
 
   /// Takes a document out; false when there is none.
@@ -289,7 +316,6 @@ package final class VectorIndex: Sendable {
   }
 
   private func change(_ body: (inout IndexWriter) throws(IndexError) -> Void) throws(IndexError) {
-    if let damage { throw .readOnly(reason: damage) }
     try writing.withLock { writer throws(IndexError) in
       defer { noteLog(writer.log?.byteCount ?? 0) }
       try settle(&writer)

@@ -399,10 +399,45 @@ struct BatchTests {
     app.finish(seconds: 0)
   }
 
+  @Test func `a clock that is ahead, from one moment on or at one start, expires no batch`() throws {
+    let (time, uptime, disk) = (Monitor(1_800_000_000), Monitor(0.0), SimulatedDisk())
+    func start() throws -> (App, Library) {
+      disk.restart(losingPower: false)
+      var settings = Library.Settings()
+      settings.folder = "/library"
+      settings.uptime = { uptime.withLock { $0 } }
+      let library = try Library(settings, files: disk, now: { time.withLock { $0 } })
+      let app = makeApp(FakeService("x", end: nil)) {
+        $0.library = library
+        $0.pollSeconds = 0.001
+        $0.now = { time.withLock { $0 } }
+      }
+      return (app, library)
+    }
+    var (app, library) = try start()
+    let id = try create(app, upload([line("a")], library)).json["id"]
+    func status() throws -> String? {
+      usleep(20_000)
+      return try app.send("GET", "/v1/batches/\(id?.stringValue ?? "")").json["status"]?.stringValue
+    }
+    time.update { $0 += 40 * 86_400 }
+    #expect(try status() == "in_progress")
+    app.finish(seconds: 0)
+    (app, library) = try start()
+    #expect(try status() == "in_progress")
+    uptime.update { $0 += 3_599 }
+    #expect(try status() == "in_progress")
+    // Who has not set his clock for an hour means it.
+    uptime.update { $0 += 1 }
+    #expect(try ended(app, id)["status"] == "expired")
+    app.finish(seconds: 0)
+  }
+
   @Test func `an answer comes too late after 24 hours`() throws {
     let time = Monitor(1_800_000_000)
     var settings = Library.Settings()
     settings.folder = "/library"
+    settings.uptime = { Double(time.withLock { $0 }) }
     let library = try Library(settings, files: SimulatedDisk(), now: { time.withLock { $0 } })
     let app = makeApp(FakeService("x", end: nil)) {
       $0.library = library

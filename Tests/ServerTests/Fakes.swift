@@ -8,6 +8,7 @@ import JSON
 import OpenAI
 import Pipeline
 import Platform
+import Support
 import Tokenizers
 
 @testable import Server
@@ -264,5 +265,52 @@ final class LimitedService: GenerationService {
       throw .queueFull(limit: limit)
     }
     return try inner.submit(request)
+  }
+}
+
+// MARK: Vector stores
+
+/// A library on a disk in memory, of an embedding model "e".
+func openLibrary(_ disk: SimulatedDisk, folder: String = "/library") throws -> Library {
+  var places = Library.Settings()
+  places.folder = folder
+  places.embeddingModel = "e"
+  return try Library(places, files: disk, now: { 1_800_000_000 })
+}
+
+/// A server over it, whose thread that indexes begins with it.
+func startLibrary(_ library: Library) throws -> (App, ModelFleet) {
+  var settings = ModelFleet.Settings()
+  settings.measuresProcess = false
+  settings.ledger = MemoryLedger(limit: 1 << 40)
+  let catalog = try ModelCatalog(named: [ModelSource(id: "e", path: "/models/e")], folder: nil, aliases: [])
+  let fleet = try ModelFleet(catalog, settings: settings) { _, _ in
+    ResidentModel(
+      LoadedModel(id: "e", created: 5, embedder: Embedder(service: FakeEncoder(), tokenizer: tinyTokenizer)))
+  }
+  let ids = Monitor(0)
+  var server = ServerSettings()
+  server.library = library
+  server.now = { 1_800_000_000 }
+  server.makeID = {
+    ids.update { count -> String in
+      count += 1
+      return "\(count)"
+    }
+  }
+  return (App(fleet, settings: server), fleet)
+}
+
+extension Library {
+  /// Waits until nothing is being indexed, and every index was looked through.
+  func settle() {
+    for _ in 0..<20_000 {
+      let isBusy = state.withLock { state in
+        !state.queue.isEmpty || state.atWork != nil || !state.unchecked.isEmpty
+          || state.stores.values.contains { $0.entries.values.contains { $0.status == .inProgress } }
+      }
+      guard isBusy else { return }
+      usleep(200)
+    }
   }
 }

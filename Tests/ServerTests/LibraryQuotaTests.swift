@@ -2,6 +2,7 @@
 // another client is served.
 
 import HTTP
+import Inference
 import JSON
 import OpenAI
 import Platform
@@ -201,8 +202,12 @@ import Testing
       settings.memory = limit
       settings.storesPerClient = 20
     }
+    // Long prompts are never answered to their end.
+    let service = FakeService { request, _ in
+      Script(text: "yes", end: request.promptTokens.count > 150 ? nil : .stop)
+    }
     var library = try library(disk, adjust)
-    var app = app(library)
+    var app = app(library, service)
     let most = library.settings.recordBytes / 2
     let other = ClientIdentity(number: 11, name: "b")
 
@@ -289,16 +294,44 @@ import Testing
     try fill("responses", 1_200) { _ in
       try send(app, "POST", "/v1/responses", #"{"model":"m","input":"hi","store":true}"#)
     }
+    try fill("conversations", 1_200) { _ in
+      try send(app, "POST", "/v1/conversations", #"{"metadata":{\#(metadata)}}"#)
+    }
+    try fill("stored chats", 1_200) { _ in
+      let chat = #"{"model":"m","messages":[{"role":"user","content":"hi"}],"store":true}"#
+      return try send(app, "POST", "/v1/chat/completions", chat)
+    }
+    let long = line("r", text: String(repeating: "t", count: 150))
+    // Its files made room for a batch of its own.
+    for id in files.prefix(20) { _ = try send(app, "DELETE", "/v1/files/" + id) }
+    let endless =
+      try upload(app, "/v1/files", [("purpose", "batch"), ("file", long)]).json["id"]?.stringValue ?? ""
+    var running = 0
+    try fill("batches that run", 150) { _ in
+      let answer = try send(
+        app, "POST", "/v1/batches",
+        #"{"input_file_id":"\#(endless)","endpoint":"/v1/chat/completions","completion_window":"24h"}"#)
+      if answer.status == 200 { running += 1 }
+      return answer
+    }
+    #expect((1...100).contains(running), "\(running)")
     let counted = library.state.withLock { $0.quotas.all }
     app.finish(seconds: 0)
     library = try self.library(disk, adjust)
-    app = self.app(library)
+    app = self.app(library, service)
     let found = library.state.withLock { $0.quotas.all }
     // Uploads are gone with their process.
     #expect(found.bytes <= counted.bytes && found.memory <= counted.memory && found.files < counted.files)
     try check("a restart")
     // And there is a way out.
-    let last = try send(app, "GET", "/v1/batches?limit=1").json["data"]?[0]?["id"]?.stringValue ?? ""
+    var (last, after) = ("", "")
+    for _ in 0..<20 {
+      let page = try send(app, "GET", "/v1/batches?limit=100" + after).json["data"]?.arrayValue ?? []
+      let over = page.first { $0["status"] == "failed" }
+      last = (over ?? page.last)?["id"]?.stringValue ?? ""
+      after = "&after=" + last
+      if over != nil { break }
+    }
     #expect(try send(app, "DELETE", "/v1/batches/" + last).json["deleted"] == true)
     #expect(try send(app, "DELETE", "/v1/batches/" + last).status == 404)
     #expect(try send(app, "DELETE", "/v1/vector_stores/" + store).status == 200)

@@ -119,7 +119,7 @@ private struct Place {
       let pause = random.withLock { UInt32.random(in: 0..<12, using: &$0) }
       if pause < 4 { usleep(pause * 20) }
     }
-    library = try Self.open(disk)
+    library = try openLibrary(disk)
     for (id, text) in [("f", "alps and wax"), ("g", "sea and salt")] {
       try library.add(
         FileRecord(
@@ -131,46 +131,15 @@ private struct Place {
     entry.batch = "b"
     try library.add([entry], batch: BatchRecord(id: "b", store: "s", created: 1, files: ["f"]))
     // The thread that indexes begins with the app.
-    (app, fleet) = try Self.start(library)
+    (app, fleet) = try startLibrary(library)
     settle()
-  }
-
-  private static func open(_ disk: SimulatedDisk) throws -> Library {
-    var places = Library.Settings()
-    places.folder = "/library"
-    places.embeddingModel = "e"
-    return try Library(places, files: disk, now: { 1_800_000_000 })
-  }
-
-  private static func start(_ library: Library) throws -> (App, ModelFleet) {
-    var settings = ModelFleet.Settings()
-    settings.measuresProcess = false
-    settings.ledger = MemoryLedger(limit: 1 << 40)
-    let catalog = try ModelCatalog(
-      named: [ModelSource(id: "e", path: "/models/e")], folder: nil, aliases: [])
-    let fleet = try ModelFleet(catalog, settings: settings) { _, _ in
-      ResidentModel(
-        LoadedModel(id: "e", created: 5, embedder: Embedder(service: FakeEncoder(), tokenizer: tinyTokenizer))
-      )
-    }
-    let ids = Monitor(0)
-    var server = ServerSettings()
-    server.library = library
-    server.now = { 1_800_000_000 }
-    server.makeID = {
-      ids.update { count -> String in
-        count += 1
-        return "\(count)"
-      }
-    }
-    return (App(fleet, settings: server), fleet)
   }
 
   mutating func restart() throws {
     end()
     disk.restart(losingPower: false)
-    library = try Self.open(disk)
-    (app, fleet) = try Self.start(library)
+    library = try openLibrary(disk)
+    (app, fleet) = try startLibrary(library)
     settle()
   }
 
@@ -180,16 +149,7 @@ private struct Place {
   }
 
   /// Waits until nothing is being indexed.
-  func settle() {
-    for _ in 0..<20_000 {
-      let isBusy = library.state.withLock { state in
-        !state.queue.isEmpty || state.atWork != nil
-          || state.stores.values.contains { $0.entries.values.contains { $0.status == .inProgress } }
-      }
-      guard isBusy else { return }
-      usleep(200)
-    }
-  }
+  func settle() { library.settle() }
 
   func run(_ operation: Operation) -> (status: Int, found: Set<String>) {
     let (method, path, body) = operation.request

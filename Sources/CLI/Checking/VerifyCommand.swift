@@ -50,7 +50,7 @@ enum VerifyCommand {
         findings += found(
           "files and vector stores", try Library.check(folder: folder + "/library"),
           advice:
-            "the server skips records that are not whole; restore them from a copy, or put the file in again."
+            "start the server on it: it keeps what is whole, makes again what it can, and says at each file what is lost."
         )
       }
     }

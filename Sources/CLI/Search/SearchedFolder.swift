@@ -71,12 +71,11 @@ struct SearchedFolder {
     fixed = opened.fixed
     guard let writable else { return }
     try shelf.remember(model: model, home)
-    guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
-    if let damage = writable.damage {
-      // What it has can be searched all the same.
-      Terminal.tell("\(SearchFolderError.damaged(damage))")
-      return
+    if let loss = writable.losses.first {
+      Terminal.tell(
+        "\(loss); what was in it is read again from the folder, and what was imported has to come again")
     }
+    guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
     try update(flags)
   }
 

@@ -29,8 +29,8 @@ package final class Attempts: Sendable {
     if let folder, let names = try? files.names(in: folder) {
       for name in names {
         let digit = (try? files.read(folder + "/" + name, limit: 16))?.first ?? 0
-        // What has no digit was begun, at least once.
-        counts[name] = max(1, Int(digit) - 0x30)
+        // What has no such digit was begun, at least once: a damaged note is no reason to give work up.
+        counts[name] = (1...Self.most).contains(Int(digit) - 0x30) ? Int(digit) - 0x30 : 1
       }
     }
     state = Monitor(State(counts: counts))
@@ -58,6 +58,11 @@ package final class Attempts: Sendable {
     }
     write(name, earlier + 1)
     return true
+  }
+
+  /// Whether work was begun and has not come to its end, here or in an earlier process.
+  package func isKnown(_ name: String) -> Bool {
+    folder.map { (try? files.read($0 + "/" + name, limit: 16)) != nil } ?? false
   }
 
   /// Work has come so far that another process would not begin it at the same place: it counts as begun for the first time.

@@ -20,6 +20,14 @@ package enum PlatformError: Error, Equatable, CustomStringConvertible {
     }
   }
 
+  /// Whether it may go by itself, as a lack of descriptors or memory does: nothing is wrong with the file.
+  package var isPassing: Bool {
+    switch self {
+    case .file(_, _, let code), .system(_, let code): [EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR].contains(code)
+    case .tooLarge, .notARegularFile: false
+    }
+  }
+
   /// What the system calls an error number.
   package static func words(_ code: Int32) -> String { String(cString: strerror(code)) }
 }

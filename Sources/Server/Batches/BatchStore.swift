@@ -1,6 +1,6 @@
 // Batches of all clients: kept in the library's folder, given out request by request, and gone on with after a restart.
 //
-//   batches/ID.json        what is known of it
+//   batches/ID.json        what is known of it, and once more as ID.copy
 //   batches/ID.requests    its requests, one a line, while it is not over
 //   batches/ID.output      answers, one a line
 //   batches/ID.errors      what failed, likewise
@@ -57,6 +57,10 @@ final class BatchStore: Sendable {
     var turn = 0
     /// Bytes of its requests and answers that are counted as its client's.
     var held = 0
+    /// By `uptime`, when it may have come to its end: the time of day may be wrong, at one start or from one moment on.
+    var earliest: Double
+
+    func isExpired(_ now: Int, _ uptime: Double) -> Bool { batch.expires <= now && earliest <= uptime }
 
     /// Requests that nobody will answer any more.
     var left: [Int] {
@@ -103,7 +107,7 @@ final class BatchStore: Sendable {
     }
   }
 
-  private static let results = [".output", ".errors"]
+  private static let results = RequestBatch.resultEndings
 
   private func path(_ id: String, _ ending: String) -> String { folder + "/" + id + ending }
 
@@ -111,9 +115,25 @@ final class BatchStore: Sendable {
 
   private func recover() throws(PlatformError) {
     try files.makeFolder(folder)
-    for name in try files.names(in: folder) where name.hasSuffix(".json") {
-      guard let batch = read(name), batch.id + ".json" == name else { continue }
-      var entry = Entry(batch: batch)
+    let names = try files.names(in: folder)
+    let gone = Set(Library.bases(names, [Library.gone]))
+    for base in gone { library.forget("batches", base, with: [".requests"] + Self.results) }
+    let known = Set(Library.bases(names, [Library.json, Library.copy])).subtracting(gone)
+    for base in Library.bases(names, [".requests"] + Self.results)
+    where !known.contains(base) && !gone.contains(base) {
+      guard names.contains(where: { name in Self.results.contains { name == base + $0 } }) else {
+        // It was being begun.
+        try files.remove(path(base, ".requests"))
+        continue
+      }
+      Log.error("a batch has lost its record", ["batch": base])
+    }
+    for base in known.sorted() {
+      let recorded = try library.readTwice("batches", base) { value in
+        RequestBatch(value).flatMap { $0.id == base ? $0 : nil }
+      }
+      guard let batch = recorded else { continue }
+      var entry = Entry(batch: batch, earliest: library.settings.uptime() + Self.grace)
       switch batch.phase {
       case .running: try resume(&entry)
       // All is written but its files.
@@ -129,6 +149,9 @@ final class BatchStore: Sendable {
     dropOld()
   }
 
+  /// Seconds after a start before which no batch is taken for expired: clocks are set meanwhile.
+  private static let grace = 3_600.0
+
   /// What a batch has on the disk, and room for the answers that are not there.
   private func bytes(of entry: Entry) throws(PlatformError) -> Int {
     try bytes(of: entry.batch.id, [".requests"] + Self.results)
@@ -141,43 +164,68 @@ final class BatchStore: Sendable {
     return bytes
   }
 
-  private func read(_ name: String) -> RequestBatch? {
-    do {
-      let path = folder + "/" + name
-      let value = try SealedRecord.record(try files.read(path, limit: Library.recordBytes), path: path)
-      return RequestBatch(value)
-    } catch {
-      Log.error("a batch cannot be read", ["file": folder + "/" + name, "error": "\(error)"])
-      return nil
-    }
-  }
-
   /// Finds out which requests an earlier process has answered. A line that it did not write to its end is cut off.
   private func resume(_ entry: inout Entry) throws(PlatformError) {
     let id = entry.batch.id
     entry.requests = try requests(of: id)
-    var done: Set<ByteKey> = []
     entry.batch.counts = RequestBatch.Counts()
     entry.batch.usage = BatchUsage()
+    // Requests by their ids, and those that nobody can read any more.
+    var known: [ByteKey: Int] = [:]
+    var damaged: [Int] = []
+    for (index, line) in entry.requests.lines.enumerated() {
+      if let content = entry.requests.content, let kept = BatchLine(sealed: content.copy(line), of: id) {
+        known[ByteKey(kept.customID)] = index
+      } else {
+        damaged.append(index)
+      }
+    }
+    let missing = max(0, entry.batch.total - entry.requests.lines.count)
+    var nameless = damaged.count + missing
+    if nameless > 0 { Log.error("requests of a batch are lost", ["batch": id, "requests": "\(nameless)"]) }
     for (ending, isSuccess) in [(".output", true), (".errors", false)] {
       guard let content = try present(path(id, ending)) else { continue }
       let lines = content.lines(takesRest: false)
       try cut(path(id, ending), to: lines.last.map { $0.upperBound + 1 } ?? 0, of: content.count)
+      var whole: [Range<Int>] = []
       for line in lines {
         guard let value = try? JSONValue(parsing: content.copy(line)),
           let customID = value["custom_id"]?.stringValue
         else { continue }
-        done.insert(ByteKey(customID))
+        if let index = known.removeValue(forKey: ByteKey(customID)) {
+          entry.isDone.insert(index)
+        } else if nameless > 0 {
+          nameless -= 1
+          if let index = damaged.popLast() { entry.isDone.insert(index) }
+        } else {
+          // Another batch's.
+          continue
+        }
+        whole.append(line)
         entry.batch.usage.add(value["response"]?["body"]?["usage"])
         count(value, isSuccess, in: &entry.batch.counts)
       }
+      guard whole.count < lines.count else { continue }
+      Log.error(
+        "answers of a batch are damaged, and are made again",
+        ["batch": id, "answers": "\(lines.count - whole.count)"])
+      try keep(whole, of: content, id + ending)
     }
-    for (index, line) in entry.requests.lines.enumerated() {
-      guard let content = entry.requests.content,
-        let value = try? JSONValue(parsing: content.copy(line)), let kept = BatchLine(kept: value)
-      else { continue }
-      if done.contains(ByteKey(kept.customID)) { entry.isDone.insert(index) }
+    entry.batch.counts.errored += min(missing, nameless - damaged.count)
+  }
+
+  /// Writes a file of answers anew, with some of its lines alone.
+  private func keep(_ lines: [Range<Int>], of content: SharedBytes, _ name: String) throws(PlatformError) {
+    let temporary = folder + "/" + name + ".tmp"
+    let descriptor = try files.create(temporary)
+    defer { files.close(descriptor) }
+    var offset = 0
+    for line in lines {
+      try files.write(content.copy(line) + [0x0A], to: descriptor, at: offset, path: temporary)
+      offset += line.count + 1
     }
+    try files.flush(descriptor, path: temporary)
+    try files.publish(temporary, folder: folder, name: name)
   }
 
   private func count(_ line: JSONValue, _ isSuccess: Bool, in counts: inout RequestBatch.Counts) {
@@ -240,7 +288,9 @@ final class BatchStore: Sendable {
 
   /// A batch with what is wrong with its file, which is on the disk alone.
   func whole(_ batch: RequestBatch) -> RequestBatch {
-    guard batch.ending == .failed, let stored = read(batch.id + ".json") else { return batch }
+    guard batch.ending == .failed,
+      let stored = try? library.readTwice("batches", batch.id, RequestBatch.init)
+    else { return batch }
     var whole = batch
     whole.faults = stored.faults
     return whole
@@ -254,9 +304,22 @@ final class BatchStore: Sendable {
   }
 
   /// The lines that one has answered with, as far as it is over.
+  ///
+  /// - Throws: 500 for lines that are not those that were stored.
   func results(of batch: RequestBatch) throws(APIError) -> [SharedBytes] {
+    let found = try readResults(batch.id)
+    guard batch.sums.isEmpty || batch.sums == RequestBatch.sums(found) else {
+      Log.error("the results of a batch are damaged", ["batch": batch.id])
+      throw APIError(
+        status: 500, type: "server_error", code: "file_damaged",
+        message: "The results of the batch '\(batch.id)' are not those that were stored.")
+    }
+    return found.compactMap { $0 }
+  }
+
+  private func readResults(_ id: String) throws(APIError) -> [SharedBytes?] {
     try library.storing { () throws(PlatformError) in
-      [try present(path(batch.id, ".output")), try present(path(batch.id, ".errors"))].compactMap { $0 }
+      [try present(path(id, Self.results[0])), try present(path(id, Self.results[1]))]
     }
   }
 
@@ -290,7 +353,9 @@ final class BatchStore: Sendable {
       held += results
       let id = batch.id
       let requests = try library.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
-      var entry = Entry(batch: batch, requests: requests, memory: memory)
+      var entry = Entry(
+        batch: batch, requests: requests, memory: memory,
+        earliest: library.settings.uptime() + Double(RequestBatch.window))
       entry.held = held
       try keep(entry)
     } catch {
@@ -303,7 +368,7 @@ final class BatchStore: Sendable {
   /// Writes a batch that is new, or has changed, and shows it.
   private func keep(_ entry: Entry) throws(APIError) {
     try library.changing { () throws(APIError) in
-      try library.write(entry.batch.record, "batches", entry.batch.id + ".json")
+      try library.write(entry.batch.record, "batches", entry.batch.id + ".json", twice: true)
       state.update { state in
         state.entries[entry.batch.id] = entry
         state.entries[entry.batch.id]?.batch.faults = []
@@ -363,7 +428,7 @@ final class BatchStore: Sendable {
         try library.makeFolders()
         try files.makeFolder(folder)
       }
-      try keep(Entry(batch: batch))
+      try keep(Entry(batch: batch, earliest: 0))
     } catch {
       library.count(Holding() - batch.holding, of: batch.owner)
       throw error
@@ -397,7 +462,7 @@ final class BatchStore: Sendable {
       part.removeAll(keepingCapacity: true)
     }
     try write { line throws(APIError) in
-      part += line.json.bytes
+      part += SealedRecord.bytes(of: line.json, in: batch.id)
       part.append(0x0A)
       count += 1
       if part.count >= Self.partBytes { try flush() }
@@ -429,7 +494,7 @@ final class BatchStore: Sendable {
     try library.changing { () throws(APIError) in
       // Whoever makes its files meanwhile writes down why it ended too.
       guard state.withLock({ $0.entries[batch.id]?.batch.phase == .running }) else { return }
-      try library.write(changed.record, "batches", batch.id + ".json")
+      try library.write(changed.record, "batches", batch.id + ".json", twice: true)
     }
     return changed
   }
@@ -456,10 +521,8 @@ final class BatchStore: Sendable {
       guard let held = state.withLock({ $0.entries[batch.id]?.held }) else {
         throw .notFound("batch", batch.id)
       }
-      try library.storing { () throws(PlatformError) in
-        try files.removeDurably(folder: folder, name: batch.id + ".json")
-      }
-      for ending in [".requests", ".output", ".errors"] { try? files.remove(path(batch.id, ending)) }
+      try library.bury("batches", batch.id)
+      library.forget("batches", batch.id, with: [".requests"] + Self.results)
       state.withLock { $0.entries[batch.id] = nil }
       library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
     }
@@ -477,10 +540,10 @@ final class BatchStore: Sendable {
 
   /// Whether the answer to a request of this batch is of no use any more.
   func isUnwanted(_ id: String) -> Bool {
-    let now = library.now()
+    let (now, uptime) = (library.now(), library.settings.uptime())
     return state.withLock { state in
-      guard let batch = state.entries[id]?.batch else { return true }
-      return state.isStopped || batch.ending != nil || batch.expires <= now
+      guard let entry = state.entries[id] else { return true }
+      return state.isStopped || entry.batch.ending != nil || entry.isExpired(now, uptime)
     }
   }
 
@@ -494,18 +557,18 @@ final class BatchStore: Sendable {
   /// Waits for the next thing to do; nil when the server ends. Batches take turns, a request each.
   func next() -> Step? {
     while true {
-      let now = library.now()
+      let (now, uptime) = (library.now(), library.settings.uptime())
       let found: Step?? = state.wait(until: Instant.now.adding(seconds: 1)) { state -> Step?? in
         if state.isStopped { return .some(nil) }
-        return Self.take(&state, now: now).map { .some($0) }
+        return Self.take(&state, now: now, uptime).map { .some($0) }
       }
       if let found { return found }
     }
   }
 
-  private static func take(_ state: inout State, now: Int) -> Step? {
+  private static func take(_ state: inout State, now: Int, _ uptime: Double) -> Step? {
     for (id, entry) in state.entries where entry.batch.phase == .running {
-      if entry.batch.expires <= now, entry.batch.ending == nil {
+      if entry.isExpired(now, uptime), entry.batch.ending == nil {
         state.entries[id]?.batch.ending = .expired
         state.entries[id]?.batch.stopped = now
       }
@@ -650,10 +713,11 @@ final class BatchStore: Sendable {
     }
     batch.ended = library.now()
     batch.phase = .ended
-    var over = Entry(batch: batch)
+    var over = Entry(batch: batch, earliest: 0)
     if batch.api == .messages {
-      let id = batch.id
-      over.held = try library.storing { () throws(PlatformError) in try bytes(of: id, Self.results) }
+      let found = try readResults(batch.id)
+      over.held = found.reduce(0) { $0 + ($1?.count ?? 0) }
+      over.batch.sums = RequestBatch.sums(found)
     }
     try keep(over)
     library.count(Holding(bytes: over.held - entry.held), of: batch.owner)

@@ -124,7 +124,7 @@ final class BatchWorker: Sendable {
       return .done
     }
     defer { store.library.attempts.end(attempt) }
-    guard let line = (try? JSONValue(parsing: bytes)).flatMap(BatchLine.init(kept:)),
+    guard let line = BatchLine(sealed: bytes, of: work.batch.id),
       let request = try? Request(
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],
         body: JSONValue.object(line.body).bytes)

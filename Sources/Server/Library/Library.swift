@@ -1,6 +1,6 @@
 // Files and vector stores of all clients: kept in a folder, looked up by owner, and worked on by one thread.
 //
-//   files/ID.json, files/ID.data       a file
+//   files/ID.json, files/ID.data       a file; its record and those of stores are there twice (ID.copy)
 //   stores/ID/store.json               a store
 //   stores/ID/entries/ID.json          a file in it
 //   stores/ID/batches/ID.json          files that came together
@@ -41,6 +41,8 @@ package final class Library: Sendable {
     package var searchSeconds = 5.0
     /// Most bytes of everything in the process (`--memory`).
     package var memory = Int.max
+    /// Seconds on a clock that nobody sets, for what must not end because the time of day is wrong.
+    package var uptime: @Sendable () -> Double = { Instant.now.seconds(since: Instant(nanoseconds: 0)) }
 
     /// What an index keeps in memory before it goes to a file: its log twice and some more.
     var indexLimits: VectorIndex.Limits {
@@ -125,6 +127,8 @@ package final class Library: Sendable {
     var rebuilding: Set<String> = []
     var counts = LibraryCounts()
     var health = StoreHealth()
+    /// Stores whose indexes nobody has read through since the start.
+    var unchecked: [String] = []
     /// Stores with passages whose sentences nobody has read yet, in the order in which they were asked for.
     var unread: [String] = []
     /// Whether a folder of the process's own was made, and has to go.
@@ -190,77 +194,6 @@ package final class Library: Sendable {
     for place in ["", "/files", "/stores"] { try files.makeFolder(folder + place) }
   }
 
-  private func recover() throws(PlatformError) {
-    var found = State()
-    let present = Set(try files.names(in: folder + "/files"))
-    for name in present.sorted() {
-      guard name.hasSuffix(".json") else {
-        // Bytes without a record are those of a file that never arrived. One that cannot be read now has a name.
-        let record = name.hasSuffix(".data") ? String(name.dropLast(5)) + ".json" : ""
-        if !present.contains(record) { try? files.remove(folder + "/files/" + name) }
-        continue
-      }
-      // Under another's name it would be served, and deleted, as that.
-      if let record = read(folder + "/files/" + name).flatMap(FileRecord.init), record.id + ".json" == name,
-        present.contains(record.id + ".data")
-      {
-        found.files[record.id] = record
-        found.quotas.add(record.holding, of: record.owner)
-      }
-    }
-    for id in try files.names(in: folder + "/stores") {
-      let place = folder + "/stores/" + id
-      guard let record = read(place + "/store.json").flatMap(StoreRecord.init), record.id == id else {
-        continue
-      }
-      var store = Store(record: record)
-      for name in try names(in: place + "/entries") {
-        guard present.contains(name) else {
-          // Its file was deleted.
-          try? files.remove(place + "/entries/" + name)
-          continue
-        }
-        guard let entry = read(place + "/entries/" + name).flatMap(EntryRecord.init), entry.store == id,
-          entry.file + ".json" == name
-        else { continue }
-        store.set(entry, of: entry.file)
-        found.nextTurn = max(found.nextTurn, entry.turn + 1)
-      }
-      for name in try names(in: place + "/batches") {
-        guard let batch = read(place + "/batches/" + name).flatMap(BatchRecord.init), batch.store == id,
-          batch.id + ".json" == name
-        else { continue }
-        store.set(batch, of: batch.id)
-      }
-      found.stores[id] = store
-      found.quotas.add(store.holding, of: record.owner)
-      for entry in store.entries.values.sorted(by: { $0.file < $1.file }) where entry.status == .inProgress {
-        found.queue.append(Work(store: id, file: entry.file, turn: entry.turn))
-      }
-    }
-    let ready = found
-    state.withLock { $0 = ready }
-  }
-
-  /// What is in a folder that need not be there. One that cannot be read ends the start: its files are not gone.
-  private func names(in folder: String) throws(PlatformError) -> [String] {
-    do throws(PlatformError) {
-      return try files.names(in: folder).sorted()
-    } catch .file(_, _, ENOENT) {
-      return []
-    }
-  }
-
-  /// A record; nil for one that is not whole, which stays on the disk and is told.
-  private func read(_ path: String) -> JSONValue? {
-    do {
-      return try SealedRecord.record(try files.read(path, limit: Self.recordBytes), path: path)
-    } catch {
-      Log.error("a record cannot be read", ["file": path, "error": "\(error)"])
-      return nil
-    }
-  }
-
   /// Changes records as one step. Whoever changes some looks once more within it whether what they are about is still there.
   func changing<Result>(_ body: () throws(APIError) -> Result) throws(APIError) -> Result {
     try writing.withLock { _ throws(APIError) in try body() }
@@ -268,10 +201,13 @@ package final class Library: Sendable {
 
   /// Writes a record so that it outlives a loss of power; within `changing`, since two threads may write the same record, by
   /// way of the same temporary file.
-  func write(_ record: JSONValue, _ place: String, _ name: String) throws(APIError) {
-    try storing { () throws(PlatformError) in
-      try files.writeDurably(SealedRecord.bytes(of: record), folder: folder + "/" + place, name: name)
-    }
+  ///
+  /// - Parameter twice: whether a copy is written after it, from which it is made again if it is lost.
+  func write(_ record: JSONValue, _ place: String, _ name: String, twice: Bool = false) throws(APIError) {
+    let (bytes, place) = (SealedRecord.bytes(of: record), folder + "/" + place)
+    try storing { () throws(PlatformError) in try files.writeDurably(bytes, folder: place, name: name) }
+    guard twice, let base = Self.bases([name]).first else { return }
+    try? files.writeDurably(bytes, folder: place, name: base + Self.copy)
   }
 
   /// Changes what is kept. `/ready` and the metrics tell when that fails.
@@ -322,12 +258,14 @@ package final class Library: Sendable {
   }
 
   /// Moves what an index has in memory to a file, where all of them together hold more than they may.
-  func settle(_ index: VectorIndex) throws(IndexError) {
+  ///
+  /// - Parameter reserve: told the bytes that this takes; false where they are not to be had.
+  func settle(_ index: VectorIndex, reserve: (Int) -> Bool = { _ in true }) throws(IndexError) {
     let open = state.withLock { state in state.stores.values.flatMap(\.openIndexes) }
     guard open.reduce(0, { $0 + $1.memoryBytes }) > settings.indexBytes else { return }
     // The largest gives most; this one has just grown, and is written to a file when it is alone.
     let largest = open.max { $0.memoryBytes < $1.memoryBytes } ?? index
-    try largest.compact()
+    try largest.compact(reserve: reserve)
   }
 
   /// Has the sentences of a store read in the background.
@@ -384,13 +322,13 @@ package final class Library: Sendable {
         try files.writeDurably(content, folder: folder + "/files", name: file.id + ".data")
       }
       try changing { () throws(APIError) in
-        try write(added.record, "files", added.id + ".json")
+        try write(added.record, "files", added.id + ".json", twice: true)
         state.withLock { $0.files[added.id] = added }
       }
     } catch {
       // Bytes that an older record stands for stay.
       if state.withLock({ $0.files[file.id] == nil }) {
-        try? files.remove(folder + "/files/" + file.id + ".data")
+        forget("files", file.id, with: [Self.json, ".data"])
       }
       state.withLock { $0.quotas.add(promised - added.holding, of: added.owner) }
       throw error
@@ -432,7 +370,6 @@ package final class Library: Sendable {
 
   /// Takes over bytes that are in a file of this disk already. Done again, it does what is left to do.
   func adopt(_ file: FileRecord, from path: String) throws(APIError) {
-    guard state.withLock({ $0.files[file.id] == nil }) else { return }
     var file = file
     file.checksum = try Server.storing { () throws(PlatformError) in
       do throws(PlatformError) {
@@ -445,39 +382,51 @@ package final class Library: Sendable {
     let added = file
     // The record first: bytes without one go at the next start.
     try changing { () throws(APIError) in
-      try write(added.record, "files", added.id + ".json")
+      try write(added.record, "files", added.id + ".json", twice: true)
       try storing { () throws(PlatformError) in
         try files.publish(path, folder: folder + "/files", name: added.id + ".data")
       }
       state.withLock { state in
-        state.files[added.id] = added
-        state.quotas.add(added.holding, of: added.owner)
+        let old = state.files.updateValue(added, forKey: added.id)?.holding
+        state.quotas.add(added.holding - (old ?? Holding()), of: added.owner)
       }
     }
   }
 
   /// - Throws: 500 for bytes that are not those that were stored.
   func content(of file: FileRecord) throws(APIError) -> [UInt8] {
-    let content = try Server.storing { () throws(PlatformError) in
-      try files.read(folder + "/files/" + file.id + ".data", limit: file.bytes)
-    }
+    let content = try reading(file) { path throws(PlatformError) in try files.read(path, limit: file.bytes) }
     try check(file, SealedRecord.sum(of: content[...]))
     return content
   }
 
+  /// Reads the bytes of a file. That they are gone, or that there are more of them, is damage.
+  private func reading<Result>(
+    _ file: FileRecord, _ read: (String) throws(PlatformError) -> Result
+  ) throws(APIError) -> Result {
+    do throws(PlatformError) {
+      return try read(folder + "/files/" + file.id + ".data")
+    } catch .file(_, _, ENOENT), .tooLarge, .notARegularFile {
+      throw damaged(file)
+    } catch {
+      throw APIError(storing: error)
+    }
+  }
+
   /// The same, mapped; nil for an empty file.
   func mappedContent(of file: FileRecord) throws(APIError) -> SharedBytes? {
-    let content = try Server.storing { () throws(PlatformError) in
-      try files.mapped(folder + "/files/" + file.id + ".data")
-    }
+    let content = try reading(file) { path throws(PlatformError) in try files.mapped(path) }
     if let content { try check(file, SealedRecord.sum(of: content)) }
     return content
   }
 
   private func check(_ file: FileRecord, _ sum: String) throws(APIError) {
-    guard let checksum = file.checksum, checksum != sum else { return }
+    if let checksum = file.checksum, checksum != sum { throw damaged(file) }
+  }
+
+  private func damaged(_ file: FileRecord) -> APIError {
     Log.error("a file is damaged", ["file": file.id])
-    throw APIError(
+    return APIError(
       status: 500, type: "server_error", code: "file_damaged",
       message: "The bytes of the file '\(file.id)' are not those that were stored.")
   }
@@ -492,10 +441,8 @@ package final class Library: Sendable {
         state.stores.values.filter { $0.entries[file.id] != nil }.map(\.record.id)
       }
       for store in stores { _ = try dropEntry(file.id, store: store) }
-      try storing { () throws(PlatformError) in
-        try files.removeDurably(folder: folder + "/files", name: file.id + ".json")
-      }
-      try? files.remove(folder + "/files/" + file.id + ".data")
+      try bury("files", file.id)
+      forget("files", file.id, with: [".data"])
       state.withLock { state in
         guard let gone = state.files.removeValue(forKey: file.id) else { return }
         state.quotas.add(Holding() - gone.holding, of: gone.owner)
@@ -534,7 +481,7 @@ package final class Library: Sendable {
           try files.makeFolder(place + "/entries")
           try files.makeFolder(place + "/batches")
         }
-        try write(record.record, "stores/" + record.id, "store.json")
+        try write(record.record, "stores/" + record.id, "store.json", twice: true)
       } catch {
         self.count(Holding() - record.holding, of: record.owner)
         throw error
@@ -552,7 +499,7 @@ package final class Library: Sendable {
       body(&record)
       let more = record.holding - store.record.holding
       if !more.isLess { try reserve(more, for: record.owner) }
-      do throws(APIError) { try write(record.record, "stores/" + id, "store.json") } catch {
+      do throws(APIError) { try write(record.record, "stores/" + id, "store.json", twice: true) } catch {
         if !more.isLess { count(Holding() - more, of: record.owner) }
         throw error
       }
@@ -567,9 +514,7 @@ package final class Library: Sendable {
   func removeStore(_ id: String) throws(APIError) {
     try changing { () throws(APIError) in
       guard state.withLock({ $0.stores[id] != nil }) else { throw .notFound("vector store", id) }
-      try storing { () throws(PlatformError) in
-        try files.removeDurably(folder: folder + "/stores/" + id, name: "store.json")
-      }
+      try bury("stores/" + id, "store")
       // The index is closed with its last search.
       state.update { state in
         if let gone = state.stores.removeValue(forKey: id) {
@@ -577,10 +522,12 @@ package final class Library: Sendable {
         }
         state.queue.removeAll { $0.store == id }
         state.unread.removeAll { $0 == id }
+        state.unchecked.removeAll { $0 == id }
       }
     }
+    attempts.end("rebuild." + id)
     // Nobody makes an index in it meanwhile.
-    opening.withLock { _ in removeTree(folder + "/stores/" + id, depth: 0) }
+    opening.withLock { _ in clear(store: id) }
   }
 
   // MARK: Files of stores
@@ -620,7 +567,6 @@ package final class Library: Sendable {
   }
 
   private func put(_ entry: EntryRecord, in store: Store, _ key: UInt64) throws(APIError) {
-    var entry = entry
     if let old = store.entries[entry.file] {
       guard old.strategy != entry.strategy || old.status == .failed || old.status == .cancelled else {
         // Only what is told of it changes.
@@ -630,6 +576,12 @@ package final class Library: Sendable {
         return try write(kept)
       }
     }
+    try enqueue(entry, key)
+  }
+
+  /// Writes an entry that is to be indexed; within `changing`.
+  func enqueue(_ entry: EntryRecord, _ key: UInt64) throws(APIError) {
+    var entry = entry
     entry.turn = state.withLock { state in
       defer { state.nextTurn += 1 }
       return state.nextTurn
@@ -640,7 +592,7 @@ package final class Library: Sendable {
   }
 
   /// Writes an entry whose store is there, in place of the one of its file; within `changing`.
-  private func write(_ entry: EntryRecord) throws(APIError) {
+  func write(_ entry: EntryRecord) throws(APIError) {
     let (owner, old) = state.withLock { state in
       (state.stores[entry.store]?.record.owner, state.stores[entry.store]?.entries[entry.file]?.holding)
     }
@@ -746,9 +698,8 @@ package final class Library: Sendable {
   /// The same within `changing`.
   private func dropEntry(_ file: String, store id: String) throws(APIError) -> Bool {
     guard let store = state.withLock({ $0.stores[id] }), let entry = store.entries[file] else { return false }
-    try storing { () throws(PlatformError) in
-      try files.removeDurably(folder: folder + "/stores/\(id)/entries", name: file + ".json")
-    }
+    let place = "stores/\(id)/entries"
+    try bury(place, file)
     // First the entry: whoever indexes it now looks for it after it has committed, and takes it out again.
     state.update { state in
       state.stores[id]?.set(nil as EntryRecord?, of: file)
@@ -758,6 +709,8 @@ package final class Library: Sendable {
     for index in [store.index, store.next].compactMap({ $0 }) {
       do throws(IndexError) { _ = try index.remove(file) } catch { throw APIError(indexing: error) }
     }
+    // An index that is not open is told when it is opened.
+    if store.index != nil || store.record.index == nil { forget(place, file) }
     return true
   }
 

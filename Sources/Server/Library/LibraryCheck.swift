@@ -1,93 +1,244 @@
-// What `mlxserve verify --state-dir` looks at of files and vector stores: every record and every index, without a change
-// and without the folder's lock.
+// What `mlxserve verify --state-dir` looks at of files and vector stores: every byte of every record, file and index, without a
+// change and without the folder's lock.
 
 import JSON
+import OpenAI
 package import Platform
 import Vectors
 
 extension Library {
-  /// Reads all records and indexes below the folder of a library.
+  /// Reads everything below the folder of a library.
   ///
   /// - Throws: when a folder cannot be listed.
   package static func check(
     folder: String, files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> FolderReport {
-    var check = LibraryCheck(files: files)
-    try check.look(at: folder + "/files", ending: ".json") { value, id in
-      FileRecord(value).map { $0.id == id } ?? false
-    }
-    try check.lookAtContents(of: folder + "/files")
-    for id in try files.names(in: folder + "/stores") {
-      let place = folder + "/stores/" + id
-      try check.look(at: place, ending: "store.json") { value, _ in
-        StoreRecord(value).map { $0.id == id } ?? false
-      }
-      try check.look(at: place + "/entries", ending: ".json") { value, name in
-        EntryRecord(value).map { $0.file == name && $0.store == id } ?? false
-      }
-      try check.look(at: place + "/batches", ending: ".json") { value, name in
-        BatchRecord(value).map { $0.id == name && $0.store == id } ?? false
-      }
-      for name in try files.names(in: place) where name.hasPrefix("index-") {
-        let faults = VectorIndex.check(folder: place + "/" + name, files: files)
-        if faults.isEmpty { check.report.whole += 1 }
-        for fault in faults { check.report.faults.append((place + "/" + name, fault)) }
-      }
-    }
-    if try files.names(in: folder).contains("batches") {
-      try check.look(at: folder + "/batches", ending: ".json") { value, id in
-        RequestBatch(value).map { $0.id == id } ?? false
-      }
+    var check = LibraryCheck(folder: folder, files: files)
+    try check.lookAtFiles()
+    for id in try files.names(in: folder + "/stores") { try check.lookAtStore(id) }
+    try check.lookAtBatches()
+    for (name, content) in try check.contents("attempts", [""], limit: 16) {
+      // Empty where its writing was under way.
+      let isRight = content.allSatisfy { (0x31...0x33).contains($0) } && content.count <= 1
+      check.tell("attempts/" + name, isRight ? nil : "it is no number of attempts")
     }
     return check.report
   }
 }
 
-/// Looks at one folder after another.
+/// Looks at one folder after another. A server may work in them: what is missing is looked for once more before it is told.
 private struct LibraryCheck {
+  let folder: String
   let files: any FileSystem
   var report = FolderReport()
+  private var knownFiles: Set<String> = []
 
-  /// Reads the records of a folder. Temporary files are those of a server that writes now, or go at the next start.
+  init(folder: String, files: any FileSystem) { (self.folder, self.files) = (folder, files) }
+
+  /// - Parameter problem: nil for a file that is whole.
+  mutating func tell(_ path: String, _ problem: String?) {
+    if let problem { report.faults.append((folder + "/" + path, problem)) } else { report.whole += 1 }
+  }
+
+  /// What is in a folder that need not be there.
+  private func names(_ place: String) throws(PlatformError) -> [String] {
+    do throws(PlatformError) { return try files.names(in: folder + "/" + place) } catch .file(_, _, ENOENT) {
+      return []
+    }
+  }
+
+  private func isThere(_ place: String, _ base: String, _ endings: [String]) -> Bool {
+    let found = (try? names(place)) ?? []
+    return endings.contains { found.contains(base + $0) }
+  }
+
+  /// The files of some endings that are still there.
+  mutating func contents(
+    _ place: String, _ endings: [String], limit: Int = Library.recordBytes
+  ) throws(PlatformError) -> [(name: String, bytes: [UInt8])] {
+    var found: [(String, [UInt8])] = []
+    for name in try names(place) where endings.contains(where: name.hasSuffix) {
+      do throws(PlatformError) {
+        found.append((name, try files.read(folder + "/\(place)/" + name, limit: limit)))
+      } catch .file(_, _, ENOENT) {
+        continue
+      } catch {
+        tell("\(place)/\(name)", "\(error)")
+      }
+    }
+    return found
+  }
+
+  /// Reads the records of a folder and their copies. Temporary files are those of a server that writes now, or go at the next
+  /// start.
   ///
-  /// - Parameter isRight: whether a record belongs under the name of its file, given without its ending.
-  mutating func look(
-    at folder: String, ending: String, _ isRight: (JSONValue, String) -> Bool
-  ) throws(PlatformError) {
-    for name in try files.names(in: folder) where name.hasSuffix(ending) {
-      let path = folder + "/" + name
+  /// - Parameter make: the record of a value, if it belongs under this name.
+  private mutating func records<Record>(
+    _ place: String, isTwice: Bool, only name: String? = nil, _ make: (JSONValue, _ base: String) -> Record?
+  ) throws(PlatformError) -> [(base: String, record: Record)] {
+    var found: [String: Record] = [:]
+    let endings = [Library.json] + (isTwice ? [Library.copy] : [])
+    let all = try names(place)
+    let gone = Set(Library.bases(all, [Library.gone]))
+    for (file, bytes) in try contents(place, endings.map { (name ?? "") + $0 }) {
+      let base = Library.bases([file], endings).first ?? ""
+      let path = "\(place)/\(file)"
       do {
-        let value = try SealedRecord.record(try files.read(path, limit: Library.recordBytes), path: path)
-        if isRight(value, String(name.dropLast(ending.utf8.count))) {
-          report.whole += 1
+        let value = try SealedRecord.record(bytes, path: folder + "/" + path)
+        if let record = make(value, base) {
+          found[base] = record
+          if file.hasSuffix(Library.json) { tell(path, nil) }
         } else {
-          report.faults.append((path, "its content is another record's, or none"))
+          tell(path, "its content is another record's, or none")
         }
       } catch {
-        report.faults.append((path, "\(error)"))
+        tell(path, "\(error)")
+      }
+    }
+    for base in Library.bases(all, endings) where name ?? base == base && !gone.contains(base) {
+      guard !all.contains(base + Library.json), !isThere(place, base, [Library.json, Library.gone]),
+        isThere(place, base, [Library.copy])
+      else { continue }
+      tell("\(place)/\(base).json", "it is missing, and its copy is there")
+    }
+    return found.filter { !gone.contains($0.key) }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+
+  /// Whether every file has the bytes that its record tells of.
+  mutating func lookAtFiles() throws(PlatformError) {
+    let records = try records("files", isTwice: true) { value, id in
+      FileRecord(value).flatMap { $0.id == id ? $0 : nil }
+    }
+    knownFiles = Set(Library.bases(try names("files"), [Library.json, Library.copy, Library.gone]))
+    for (id, record) in records {
+      let path = "files/\(id).data"
+      do throws(PlatformError) {
+        let content = try files.mapped(folder + "/" + path)
+        let found = content?.count ?? 0
+        if found != record.bytes {
+          tell(path, "it has \(found) bytes, and its record says \(record.bytes)")
+        } else if let sum = record.checksum, content.map({ SealedRecord.sum(of: $0) }) ?? sum != sum {
+          tell(path, "its bytes are not those that were stored")
+        }
+      } catch {
+        if isThere("files", id, [Library.json, Library.copy]), !isThere("files", id, [Library.gone]) {
+          tell(path, "\(error)")
+        }
       }
     }
   }
 
-  /// Whether every file has the bytes that its record tells of.
-  mutating func lookAtContents(of folder: String) throws(PlatformError) {
-    let names = Set(try files.names(in: folder))
-    for name in names.sorted() where name.hasSuffix(".json") {
-      guard let bytes = try? files.read(folder + "/" + name, limit: Library.recordBytes),
-        let record = (try? SealedRecord.record(bytes, path: name)).flatMap(FileRecord.init)
+  mutating func lookAtStore(_ id: String) throws(PlatformError) {
+    let place = "stores/" + id
+    let inside: [String]
+    do throws(PlatformError) { inside = try names(place) } catch .file(_, _, ENOTDIR) {
+      return tell(place, "a file is in the place of a folder")
+    }
+    guard !inside.contains("store" + Library.gone) else { return }
+    let records = try records(place, isTwice: true, only: "store") { value, _ in
+      StoreRecord(value).flatMap { $0.id == id ? $0 : nil }
+    }
+    guard let store = records.first?.record else {
+      guard !inside.contains("store.json"), !inside.contains("store.copy"),
+        inside.contains(where: { $0.hasPrefix("index-") })
+      else { return }
+      return tell(place + "/store.json", "it is missing")
+    }
+    let entries = try self.records(place + "/entries", isTwice: false) { value, name in
+      EntryRecord(value).flatMap { $0.file == name && $0.store == id ? $0 : nil }
+    }.map(\.record)
+    for entry in entries where store.isSettled && !knownFiles.contains(entry.file) {
+      guard !isThere("files", entry.file, [Library.json, Library.copy]),
+        isThere(place + "/entries", entry.file, [Library.json])
       else { continue }
-      let path = folder + "/" + record.id + ".data"
-      do throws(PlatformError) {
-        let content = try files.mapped(path)
-        let found = content?.count ?? 0
-        if found != record.bytes {
-          report.faults.append((path, "it has \(found) bytes, and its record says \(record.bytes)"))
-        } else if let content, let sum = record.checksum, SealedRecord.sum(of: content) != sum {
-          report.faults.append((path, "its bytes are not those that were stored"))
-        }
-      } catch {
-        report.faults.append((path, "\(error)"))
+      tell("files/\(entry.file).json", "it is missing, and a vector store has the file")
+    }
+    let batches = Set(
+      try self.records(place + "/batches", isTwice: false) { value, name in
+        BatchRecord(value).flatMap { $0.id == name && $0.store == id ? $0 : nil }
+      }.map(\.base))
+    for batch in Set(entries.compactMap(\.batch)).subtracting(batches).sorted()
+    where store.isSettled && batches.count < Library.Settings().batchesPerStore {
+      if !isThere(place + "/batches", batch, [Library.json]) {
+        tell("\(place)/batches/\(batch).json", "it is missing")
       }
+    }
+    let indexes = inside.filter { $0.hasPrefix("index-") }
+    for name in indexes {
+      let found = VectorIndex.check(folder: folder + "/\(place)/" + name, files: files)
+      if found.faults.isEmpty { report.whole += 1 }
+      for fault in found.faults { tell("\(place)/\(name)", fault) }
+      if let view = found.view, name == store.index, indexes.count == 1 {
+        lookAt(view, "\(place)/\(name)", store, entries)
+      }
+    }
+    if let index = store.index, !indexes.contains(index), entries.contains(where: { $0.status == .completed })
+    {
+      tell("\(place)/\(index)", "it is missing")
+    }
+  }
+
+  /// Whether an index has what the entries say, and nothing else.
+  private mutating func lookAt(
+    _ view: IndexView, _ path: String, _ store: StoreRecord, _ entries: [EntryRecord]
+  ) {
+    let place = "stores/\(store.id)/entries"
+    for entry in entries where entry.status == .completed && view.document(entry.file) == nil {
+      let now = try? files.read(folder + "/\(place)/\(entry.file).json", limit: Library.recordBytes)
+      guard let now, (try? SealedRecord.record(now, path: "")).flatMap(EntryRecord.init) == entry else {
+        continue
+      }
+      tell(path, "the file \(entry.file) is not in it")
+    }
+    let known = Set(entries.map(\.file))
+    for document in view.documents where store.isSettled && !known.contains(document.key) {
+      let isBegun =
+        isThere("attempts", store.id + "." + document.key, [""])
+        || isThere("attempts", "rebuild." + store.id, [""])
+      guard !isThere(place, document.key, [Library.json, Library.gone]), !isBegun else { continue }
+      tell("\(place)/\(document.key).json", "it is missing")
+    }
+  }
+
+  mutating func lookAtBatches() throws(PlatformError) {
+    let batches = try records("batches", isTwice: true) { value, id in
+      RequestBatch(value).flatMap { $0.id == id ? $0 : nil }
+    }
+    let all = try names("batches")
+    let known = Set(Library.bases(all, [Library.json, Library.copy, Library.gone]))
+    for base in Library.bases(all, RequestBatch.resultEndings) where !known.contains(base) {
+      tell("batches/\(base).json", "it is missing, and its answers are there")
+    }
+    for (id, batch) in batches {
+      let results = RequestBatch.resultEndings.map {
+        (try? files.mapped(folder + "/batches/\(id)\($0)")) ?? nil
+      }
+      guard !batch.isOver else {
+        if !batch.sums.isEmpty, batch.sums != RequestBatch.sums(results) {
+          tell("batches/" + id, "its answers are not those that were stored")
+        }
+        continue
+      }
+      let requests = (try? files.mapped(folder + "/batches/\(id).requests")) ?? nil
+      var known: Set<ByteKey> = []
+      for line in requests?.lines(takesRest: true) ?? [] {
+        if let line = requests.flatMap({ BatchLine(sealed: $0.copy(line), of: id) }) {
+          known.insert(ByteKey(line.customID))
+        }
+      }
+      let whole = known.count
+      var isWhole = true
+      for content in results.compactMap({ $0 }) {
+        for line in content.lines(takesRest: false) {
+          let customID = (try? JSONValue(parsing: content.copy(line)))?["custom_id"]?.stringValue
+          isWhole = isWhole && customID.map { whole < batch.total || known.contains(ByteKey($0)) } == true
+        }
+      }
+      if !isWhole { tell("batches/" + id, "a line of its answers is damaged, or another batch's") }
+      guard whole != batch.total, isThere("batches", id, [".requests"]) || batch.phase == .running else {
+        continue
+      }
+      tell("batches/\(id).requests", "\(whole) of \(batch.total) requests are whole")
     }
   }
 }

@@ -195,6 +195,10 @@ struct StoreRecord: Sendable, Equatable {
   var index: String?
   /// Components of its vectors.
   var dimensions = 0
+  /// Names the model of the index; nil in versions that did not write it.
+  var fingerprint: String?
+  /// Whether every document of the index has an entry, or is being deleted: earlier versions left some.
+  var isSettled = true
 
   init(id: String, owner: String?, created: Int) {
     (self.id, self.owner, self.created) = (id, owner, created)
@@ -225,7 +229,8 @@ struct StoreRecord: Sendable, Equatable {
       "name": .string(name), "description": description.map(JSONValue.string) ?? nil,
       "metadata": .object(metadata), "expires_after": expiry?.json ?? nil, "last_active_at": .int(lastActive),
       "model": model.map(JSONValue.string) ?? nil, "index": index.map(JSONValue.string) ?? nil,
-      "dimensions": .int(dimensions),
+      "dimensions": .int(dimensions), "fingerprint": fingerprint.map(JSONValue.string) ?? nil,
+      "settled": .bool(isSettled),
     ]
   }
 
@@ -243,6 +248,8 @@ struct StoreRecord: Sendable, Equatable {
     // The name of a folder here, and nothing that leads elsewhere.
     index = record["index"]?.stringValue.flatMap { $0.utf8.contains(UInt8(ascii: "/")) ? nil : $0 }
     dimensions = record["dimensions"]?.recordedCount ?? 0
+    fingerprint = record["fingerprint"]?.stringValue
+    isSettled = record["settled"]?.boolValue ?? false
   }
 }
 

@@ -104,8 +104,16 @@ extension Library {
       let reranker = try models.reranker(
         wishes.reranker, until: start.adding(seconds: 0.6 * settings.searchSeconds), tenant: wishes.tenant)
       for store in stores {
-        try search(store, query, wishes, models, reranker, &found) {
-          isUnwanted() || Instant.now > deadline
+        func search() throws {
+          try self.search(store, query, wishes, models, reranker, &found) {
+            isUnwanted() || Instant.now > deadline
+          }
+        }
+        do { try search() } catch  where Self.cause(error)?.isDamage == true {
+          // It goes on with what is whole, while the rest is made again.
+          guard let index = try openIndex(store.record.id) else { throw error }
+          try heal(store.record.id, index)
+          try search()
         }
       }
     } catch SearchError.cancelled {
@@ -236,7 +244,9 @@ extension Library {
     if answer.sentences.unknown > 0 { noteUnread(store.record.id) }
     for result in answer.results {
       let key = result.passage.document.key
-      let name = state.withLock { $0.files[key]?.name }
+      let name =
+        state.withLock { $0.files[key]?.name }
+        ?? (try? JSONValue(parsing: result.passage.document.info))?["filename"]?.stringValue
       found.passages.append(
         FoundPassage(
           result: result, store: store.record.id, file: key, name: name ?? key,

@@ -35,7 +35,9 @@ final class LibraryWorker: Sendable {
 
   /// Goes on with what the last process left, or a search wants.
   func resume() {
-    if library.state.withLock({ !$0.queue.isEmpty || !$0.unread.isEmpty }) { start() }
+    if library.state.withLock({ !$0.queue.isEmpty || !$0.unread.isEmpty || !$0.unchecked.isEmpty }) {
+      start()
+    }
   }
 
   func stop() {
@@ -50,6 +52,8 @@ final class LibraryWorker: Sendable {
   /// What the thread does next.
   private enum Next {
     case index(Library.Work)
+    /// The whole index of a store, as it is on the disk.
+    case inspect(String)
     /// Sentences of a store.
     case read(String)
     case pause, stop
@@ -61,6 +65,7 @@ final class LibraryWorker: Sendable {
   private func run() {
     var reader = StoreReader(library: library, models: models)
     var rest = Instant.now
+    var failures = 0
     while true {
       let next = library.state.wait { state -> Next? in
         state.atWork = nil
@@ -70,14 +75,24 @@ final class LibraryWorker: Sendable {
           state.atWork = work
           return .index(work)
         }
+        if let store = state.unchecked.first { return .inspect(store) }
         // An index for another model goes first.
         guard let store = state.unread.first, state.rebuilding.isEmpty else { return nil }
         return Instant.now < rest ? .pause : .read(store)
       }
       switch next {
       case .index(let work):
-        index(work)
+        if index(work, failures: failures) {
+          failures = 0
+        } else {
+          failures += 1
+          library.state.withLock { $0.queue.append(work) }
+          let pause = Instant.now.adding(
+            seconds: min(Self.longestPause, 0.01 * Double(1 << min(failures, 20))))
+          _ = library.state.wait(until: pause) { $0.isStopped ? true : nil }
+        }
         rest = Instant.now.adding(seconds: Self.quiet)
+      case .inspect(let store): inspect(store)
       case .read(let store): reader.step(store)
       case .pause: _ = library.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
       case .stop, nil: return
@@ -92,12 +107,31 @@ final class LibraryWorker: Sendable {
     }
   }
 
-  private func index(_ work: Library.Work) {
-    guard isCurrent(work) else { return }
+  /// Longest pause of what cannot be done now, seconds, and how often in a row it is tried where not descriptors or memory lack:
+  /// some minutes.
+  private static let (longestPause, mostFailures) = (10.0, 30)
+
+  /// Looks through an index. What cannot be read now is looked at when it is used.
+  private func inspect(_ store: String) {
+    do {
+      try library.inspect(store) {
+        let model = library.state.withLock { $0.stores[store]?.record.model }
+        return try models.encoder(model ?? library.settings.embeddingModel, isBackground: true).encoder
+      }
+    } catch {
+      Log.error("an index cannot be read", ["store": store, "error": "\(error)"])
+    }
+    library.state.update { $0.unchecked.removeAll { $0 == store } }
+  }
+
+  /// - Parameter failures: how often work could not be done, in a row.
+  /// - Returns: false where it could not be done now, and has to be tried again.
+  private func index(_ work: Library.Work, failures: Int) -> Bool {
+    guard isCurrent(work) else { return true }
     let found = library.state.withLock { state in
       (state.stores[work.store]?.entries[work.file], state.files[work.file], state.stores[work.store]?.record)
     }
-    guard var entry = found.0, let store = found.2 else { return }
+    guard var entry = found.0, let store = found.2 else { return true }
     let attempt = work.store + "." + work.file
     defer { library.attempts.end(attempt) }
     do {
@@ -129,13 +163,19 @@ final class LibraryWorker: Sendable {
       library.state.withLock { $0.counts.encodedTexts += state.encoded }
       if SentencePass.isKept(index, lease.encoder) { library.noteUnread(work.store) }
       // Where it fails the index stays in memory, and the next change tries again.
-      try? library.settle(index)
+      try? library.settle(index, reserve: memory.extend)
       // What it has grown by is counted before the loan ends.
       models.observe()
       // Deleted while it was being committed: it must not be found.
       try? library.settleEntry(work.file, store: work.store, index)
     } catch SearchError.cancelled {
-      return
+      return true
+    } catch let error where mayPass(error, of: work, failures) {
+      if failures == 0 {
+        Log.warning(
+          "a file cannot be indexed now, and is tried again", ["file": work.file, "error": "\(error)"])
+      }
+      return false
     } catch {
       let failure = Self.failure(error)
       entry.status = .failed
@@ -144,6 +184,20 @@ final class LibraryWorker: Sendable {
       Log.info("a file was not indexed", ["store": work.store, "file": work.file, "code": failure.code])
     }
     tell(entry, of: work)
+    return true
+  }
+
+  /// Whether the reason why work could not be done may go: a lack of descriptors or memory, a disk that fails, damage that is put
+  /// aside now.
+  private func mayPass(_ error: any Error, of work: Library.Work, _ failures: Int) -> Bool {
+    let cause = Library.cause(error)
+    if case .system(let error) = cause, error.isPassing { return true }
+    guard failures < Self.mostFailures else { return false }
+    if let cause, cause.isDamage {
+      return (try? library.openIndex(work.store).map { try library.heal(work.store, $0) }) != nil
+    }
+    if case .system = cause { return true }
+    return (error as? APIError)?.code == "storage_failed"
   }
 
   /// Writes down what became of a file, if it is still wanted.
@@ -320,21 +374,22 @@ extension Library {
       return next
     }
     let index = try openFolder(name, of: id, fingerprint: encoder.fingerprint, dimensions: encoder.dimensions)
-    let isFirst = store.record.index == nil
-    if isFirst {
-      try change(id) { record in
-        record.index = name
-        record.dimensions = encoder.dimensions
-      }
+    guard store.record.index ?? name == name else {
+      state.withLock { $0.stores[id]?.next = index }
+      return index
     }
-    state.withLock { state in
-      if isFirst || store.record.index == name {
-        state.stores[id]?.index = index
-      } else {
-        state.stores[id]?.next = index
-      }
-    }
+    if store.record.fingerprint != encoder.fingerprint { try set(name, encoder, of: id) }
+    state.withLock { $0.stores[id]?.index = index }
+    try reconcile(id, index)
     return index
+  }
+
+  /// Writes down which index answers.
+  private func set(_ name: String, _ encoder: ModelEncoder, of id: String) throws(APIError) {
+    try change(id) { record in
+      record.index = name
+      (record.dimensions, record.fingerprint) = (encoder.dimensions, encoder.fingerprint)
+    }
   }
 
   /// - Parameter fingerprint: empty for whichever the folder was made with.
@@ -345,6 +400,7 @@ extension Library {
       folder: folder + "/stores/\(id)/" + name, fingerprint: fingerprint, dimensions: dimensions,
       limits: settings.indexLimits, files: files,
       compacted: { [state] in state.withLock { $0.counts.compactions += 1 } })
+    for loss in index.losses { Log.error("an index is damaged", ["store": id, "error": loss]) }
     do throws(IndexError) {
       let isNew = try index.renewWords { Array(self.name(of: $0).words.utf8) }
       if isNew { Log.info("an index was written anew: an older version had made its words", ["store": id]) }
@@ -365,7 +421,9 @@ extension Library {
     guard old.fingerprint != encoder.fingerprint else { return }
     let attempt = "rebuild." + id
     guard attempts.begin(attempt, isUnwanted: { self.state.withLock { $0.isStopped } }) else {
-      throw SearchError.invalid(Attempts.reason("built this index for another model"))
+      throw SearchError.invalid(
+        Attempts.reason("built this index for another model")
+          + "; a change of the vector store has it tried again")
     }
     defer { attempts.end(attempt) }
     let index = try index(of: id, encoder)
@@ -386,15 +444,14 @@ extension Library {
     guard !state.withLock({ $0.isStopped }) else { return }
     let name = "index-" + encoder.fingerprint.prefix(16)
     let before = store.record.index
-    try change(id) { record in
-      record.index = name
-      record.dimensions = encoder.dimensions
-    }
+    try set(name, encoder, of: id)
     state.withLock { state in
       state.stores[id]?.index = index
       state.stores[id]?.next = nil
     }
     if let before { removeTree(folder + "/stores/\(id)/" + before, depth: 0) }
+    // What the old index had lost.
+    try reconcile(id, index)
   }
 
   /// The index that answers, opened; nil when there is none yet.
@@ -404,9 +461,21 @@ extension Library {
       guard let store = state.withLock({ $0.stores[id] }) else { return nil }
       if let index = store.index { return index }
       guard let name = store.record.index, store.record.dimensions > 0 else { return nil }
-      let index = try openFolder(name, of: id, fingerprint: "", dimensions: store.record.dimensions)
+      let index = try openFolder(
+        name, of: id, fingerprint: store.record.fingerprint ?? "", dimensions: store.record.dimensions)
       state.withLock { $0.stores[id]?.index = index }
+      try reconcile(id, index)
       return index
+    }
+  }
+
+  /// What an index or the system says in an error.
+  static func cause(_ error: any Error) -> IndexError? {
+    switch error {
+    case let error as IndexError: error
+    case let error as PlatformError: .system(error)
+    case SearchError.index(let error): error
+    default: nil
     }
   }
 

@@ -52,6 +52,8 @@ struct RequestBatch: Sendable, Equatable {
   var ended: Int?
   var outputFile: String?
   var errorFile: String?
+  /// Of its results, where they are no files; empty in versions that did not write them.
+  var sums: [String] = []
 
   /// Numbers of requests by what became of them.
   struct Counts: Sendable, Equatable {
@@ -69,6 +71,14 @@ struct RequestBatch: Sendable, Equatable {
       case .expired: expired += 1
       }
     }
+  }
+
+  /// Its answers and what has failed are files with these endings, one a line.
+  static let resultEndings = [".output", ".errors"]
+
+  /// Of these files, in their order.
+  static func sums(_ results: [SharedBytes?]) -> [String] {
+    results.map { $0.map { SealedRecord.sum(of: $0) } ?? "" }
   }
 
   /// The time within which it is to be answered, seconds.
@@ -168,6 +178,7 @@ struct RequestBatch: Sendable, Equatable {
     record["ended"] = ended.map(JSONValue.int)
     record["output_file"] = outputFile.map(JSONValue.string)
     record["error_file"] = errorFile.map(JSONValue.string)
+    if !sums.isEmpty { record["result_checksums"] = .array(sums.map(JSONValue.string)) }
     return .object(record)
   }
 
@@ -201,6 +212,7 @@ struct RequestBatch: Sendable, Equatable {
     ended = record["ended"]?.recordedTime
     outputFile = record["output_file"]?.stringValue.flatMap(Self.fileName)
     errorFile = record["error_file"]?.stringValue.flatMap(Self.fileName)
+    sums = (record["result_checksums"]?.arrayValue ?? []).compactMap(\.stringValue)
   }
 
   /// The name of a file here, and nothing that leads elsewhere.

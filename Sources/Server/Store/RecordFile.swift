@@ -94,7 +94,7 @@ extension RecordFile {
     do throws(PlatformError) {
       bytes = try files.read(folder + "/" + name, limit: limit + RecordStore.headBytes)
     } catch {
-      if case .file(_, _, let code) = error, [EMFILE, ENFILE, ENOMEM].contains(code) { throw error }
+      if error.isPassing { throw error }
       return .failure(Fault(problem: "\(error)"))
     }
     guard let record = RecordFile(bytes) else { return .failure(Fault(problem: "it is damaged")) }

@@ -99,6 +99,8 @@ struct VectorStoresRoute {
     }
     var response = Response(json: object(changed))
     response.nameIgnored(body.ignored)
+    // One that has ended the server too often is not tried by itself.
+    try server.library().attempts.end("rebuild." + store.record.id)
     return response
   }
 
@@ -125,7 +127,7 @@ struct VectorStoresRoute {
       tenant: context.client.number, session: http.headers["x-search-session"])
     let found = try server.library().search(
       [store], query, wishes, models: server.models, isUnwanted: context.isClientGone)
-    if query.explains { worker?.resume() }
+    worker?.resume()
     // Each text as a value and in the answer.
     try claim(found.passages.reduce(0) { $0 + 8 * $1.result.passage.text.count }, of: context.memory)
     var page = JSONObject([

@@ -8,8 +8,6 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
   case system(PlatformError)
   /// Bytes on disk are not what was written.
   case damaged(path: String, what: String)
-  /// The index is damaged; it answers, and takes no changes.
-  case readOnly(reason: String)
   /// Another version of the program wrote the index.
   case version(path: String, found: Int, supported: Int)
   /// The index holds vectors of another model or size.
@@ -27,7 +25,6 @@ package enum IndexError: Error, Equatable, CustomStringConvertible {
     switch self {
     case .system(let error): "\(error)"
     case .damaged(let path, let what): "\(path) is damaged: \(what)"
-    case .readOnly(let reason): "the index takes no changes: \(reason)"
     case .version(let path, let found, let supported):
       "\(path) has format \(found); this program reads up to \(supported)"
     case .otherModel(let path): "\(path) holds vectors of another model"
@@ -44,7 +41,17 @@ extension IndexError {
   /// Whether the files of the index are at fault: it can only be made again.
   package var isDamage: Bool {
     switch self {
-    case .damaged, .readOnly, .version: true
+    case .damaged, .version: true
+    default: false
+    }
+  }
+
+  /// Whether a file is lost: damaged, gone, or something else in its place. What passes, as a lack of descriptors, is no loss.
+  var isLoss: Bool {
+    switch self {
+    case .damaged, .system(.notARegularFile), .system(.tooLarge), .system(.file(_, _, ENOENT)),
+      .system(.file(_, _, ELOOP)), .system(.file(_, _, ENXIO)):
+      true
     default: false
     }
   }

@@ -3,8 +3,8 @@
 //   u32 bytes of the payload | u32 kind | u64 checksum of the record before | u64 flushed bytes | payload, padded to 8 |
 //   u64 checksum of all that
 //
-// A record counts when its own checksum is right and it names the one before it. A log ends with the first that does not
-// count: after a crash that is a record whose writing was under way. When a later record says that the place was flushed
+// A record counts when its own checksum is right and it names the one before it; the first names what the manifest says, which
+// is another for each log. A log ends with the first that does not count: after a crash that is a record whose writing was under way. When a later record says that the place was flushed
 // before it was written, the bytes were changed behind our back: that is damage, and no end.
 
 import Platform
@@ -21,6 +21,16 @@ enum LogKind: Int {
   case info = 4
 }
 
+/// What there is of a log.
+struct LogEnd: Equatable {
+  /// Bytes of records that count.
+  var count = 0
+  /// The checksum of the last of them.
+  var last: UInt64
+  /// Whether what follows was changed behind our back, or is another log's.
+  var isDamaged = false
+}
+
 /// An open log that records are appended to. Used under the index's lock.
 final class LogFile {
   private let files: any FileSystem
@@ -34,72 +44,74 @@ final class LogFile {
   static let limit = 1 << 28
   private static let headBytes = 24
 
-  private init(files: any FileSystem, descriptor: Int, path: String, _ state: (count: Int, last: UInt64)) {
+  private init(files: any FileSystem, descriptor: Int, path: String, _ end: LogEnd) {
     self.files = files
     self.descriptor = descriptor
     self.path = path
-    (byteCount, last) = state
+    (byteCount, last) = (end.count, end.last)
     flushed = byteCount
   }
 
   deinit { files.close(descriptor) }
 
   /// Makes an empty log.
-  static func create(folder: String, name: String, files: any FileSystem) throws(PlatformError) -> LogFile {
+  ///
+  /// - Parameter start: what its first record names as the one before it.
+  static func create(
+    folder: String, name: String, start: UInt64, files: any FileSystem
+  ) throws(PlatformError) -> LogFile {
     let path = folder + "/" + name
     let descriptor = try files.create(path)
-    let log = LogFile(files: files, descriptor: descriptor, path: path, (0, 0))
+    let log = LogFile(files: files, descriptor: descriptor, path: path, LogEnd(last: start))
     try files.flush(descriptor, path: path)
     try files.synchronizeFolder(folder)
     return log
   }
 
-  /// Reads a log and cuts off what was not finished.
-  ///
-  /// - Parameter take: called with every record.
-  /// - Throws: `readOnly` when bytes in its middle are damaged, after all records before them.
+  /// Opens a log that was read, and cuts off what was not finished.
   static func open(
-    folder: String, name: String, files: any FileSystem,
-    _ take: (LogKind, UnsafeRawBufferPointer) throws(IndexError) -> Void
-  ) throws(IndexError) -> LogFile {
+    folder: String, name: String, _ end: LogEnd, files: any FileSystem
+  ) throws(PlatformError) -> LogFile {
     let path = folder + "/" + name
-    let descriptor = try IndexError.system { () throws(PlatformError) in try files.openForWriting(path) }
-    let log = LogFile(files: files, descriptor: descriptor, path: path, (0, 0))
-    let content = try IndexError.system { () throws(PlatformError) in try files.mapped(path) }
-    try log.replay(content, take)
-    if let content, content.bytes.count > log.byteCount {
-      try IndexError.system { () throws(PlatformError) in
-        try files.cut(descriptor, to: log.byteCount, path: path)
-        try files.flush(descriptor, path: path)
-      }
+    let log = LogFile(files: files, descriptor: try files.openForWriting(path), path: path, end)
+    var facts = FileFacts()
+    if files.examine(log.descriptor, &facts) >= 0, facts.bytes > end.count {
+      try files.cut(log.descriptor, to: end.count, path: path)
+      try files.flush(log.descriptor, path: path)
     }
     return log
   }
 
-  /// Reads without a change.
-  static func read(
-    _ content: SharedBytes?, path: String, _ files: any FileSystem,
-    _ take: (LogKind, UnsafeRawBufferPointer) throws(IndexError) -> Void
-  ) throws(IndexError) {
-    let log = LogFile(files: files, descriptor: -1, path: path, (0, 0))
-    try log.replay(content, take)
+  /// A new name for the record before the first: no two logs have the same, and it says with which model its vectors are made.
+  static func freshStart(_ kind: Int) -> UInt64 {
+    UInt64(truncatingIfNeeded: kind) << 32 | UInt64.random(in: 1...UInt64(UInt32.max))
   }
 
-  private func replay(
-    _ content: SharedBytes?, _ take: (LogKind, UnsafeRawBufferPointer) throws(IndexError) -> Void
-  ) throws(IndexError) {
-    guard let bytes = content?.bytes else { return }
-    while let record = Record(bytes, at: byteCount), record.previous == last {
-      if let kind = LogKind(rawValue: record.kind) {
-        try take(kind, record.payload)
-      }
-      byteCount += record.byteCount
-      last = record.checksum
+  /// What the first record names as the one before it, if there is one, and it is of an index of this kind.
+  static func start(of content: SharedBytes?, _ kind: Int) -> UInt64? {
+    guard let bytes = content?.bytes, let start = Record(bytes, at: 0)?.previous else { return 0 }
+    return start == 0 || start >> 32 == UInt64(truncatingIfNeeded: kind) & 0xFFFF_FFFF ? start : nil
+  }
+
+  /// Reads the records of a log that count.
+  ///
+  /// - Parameters:
+  ///   - start: what the first of them must name as the one before it.
+  ///   - take: called with every record.
+  static func read(
+    _ content: SharedBytes?, start: UInt64,
+    _ take: (LogKind, UnsafeRawBufferPointer) throws(IndexError) -> Void
+  ) throws(IndexError) -> LogEnd {
+    let bytes = content?.bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
+    var end = LogEnd(last: start)
+    end.isDamaged = Record(bytes, at: 0).map { $0.previous != start } ?? false
+    while let record = Record(bytes, at: end.count), record.previous == end.last {
+      if let kind = LogKind(rawValue: record.kind) { try take(kind, record.payload) }
+      end.count += record.byteCount
+      end.last = record.checksum
     }
-    flushed = byteCount
-    guard !Self.isDamage(bytes, after: byteCount) else {
-      throw .readOnly(reason: "\(path) is damaged at byte \(byteCount)")
-    }
+    end.isDamaged = end.isDamaged || isDamage(bytes, after: end.count)
+    return end
   }
 
   /// Whether a record beyond the end was written when the end was flushed already.

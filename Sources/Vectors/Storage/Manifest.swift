@@ -6,11 +6,13 @@ import Platform
 /// `index.json` of an index's folder.
 struct Manifest: Equatable {
   static let name = "index.json"
-  static let version = 2
+  static let version = 3
 
   /// A segment, and what has changed of it since it was written.
   struct Entry: Equatable {
     var name: String
+    /// What its end must be (`Segment.seal`), so that another's copy is seen; nil in versions before 3.
+    var seal: UInt64?
     /// Numbers of documents that are gone.
     var removed: [Int] = []
     /// Information that replaces what the segment has, by the document's number.
@@ -22,6 +24,8 @@ struct Manifest: Equatable {
   var dimensions: Int
   var segments: [Entry] = []
   var log: String
+  /// What the first record of the log names as the one before it, so that another log is seen; 0 in versions before 3.
+  var logStart: UInt64 = 0
   /// Numbers the files that were ever made.
   var nextFile: Int
   /// Serial numbers below this one are taken.
@@ -43,17 +47,22 @@ struct Manifest: Equatable {
       }
       return [
         "name": .string(entry.name), "removed": .array(entry.removed.map(JSONValue.int)),
-        "infos": .array(infos),
+        "infos": .array(infos), "seal": entry.seal.map { .string($0.hexadecimal) } ?? nil,
       ]
     }
     let body: JSONValue = [
       "version": .int(Self.version), "fingerprint": .string(fingerprint), "dimensions": .int(dimensions),
-      "segments": .array(entries), "log": .string(log), "next_file": .int(nextFile),
+      "segments": .array(entries), "log": .string(log), "log_start": .string(logStart.hexadecimal),
+      "next_file": .int(nextFile),
       "next_serial": .int(Int(truncatingIfNeeded: nextSerial)),
     ]
     // The checksum stands on a line of its own: JSON has many spellings of the same.
     let text = body.bytes
     return Array("\(SHA256.hexadecimal(SHA256.digest(text)))\n".utf8) + text
+  }
+
+  private static func word(_ value: JSONValue?) -> UInt64? {
+    value?.stringValue.flatMap { UInt64($0, radix: 16) }
   }
 
   init(fingerprint: String, dimensions: Int) {
@@ -83,11 +92,12 @@ struct Manifest: Equatable {
     self.fingerprint = fingerprint
     self.dimensions = dimensions
     self.log = log
+    logStart = Self.word(body["log_start"]) ?? 0
     self.nextFile = nextFile
     self.nextSerial = UInt64(nextSerial)
     for entry in body["segments"]?.arrayValue ?? [] {
       guard let name = entry["name"]?.stringValue, Self.isPlain(name) else { throw damage }
-      var found = Entry(name: name)
+      var found = Entry(name: name, seal: Self.word(entry["seal"]))
       found.removed = (entry["removed"]?.arrayValue ?? []).compactMap(\.intValue)
       for info in entry["infos"]?.arrayValue ?? [] {
         guard let number = info[0]?.intValue, let text = info[1]?.stringValue else { throw damage }

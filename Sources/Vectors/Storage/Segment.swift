@@ -22,6 +22,8 @@ package final class Segment: Sendable {
   let path: String
   let footer: SegmentFooter
   let documents: [SegmentDocument]
+  /// The checksum of its end, where those of all its bytes are: of two segments of one index it is never the same.
+  let seal: UInt64
   /// Where the footer begins.
   private let end: Int
   private let content: SharedBytes
@@ -49,6 +51,7 @@ package final class Segment: Sendable {
     }
     self.footer = footer
     self.end = end
+    seal = Checksum.of(UnsafeRawBufferPointer(rebasing: bytes[Self.coveredBytes(end)...]))
     // The table of documents is read at once: who opens the index wants to know what is in it.
     let table = footer.sections[Section.documents.rawValue]
     if let block = Self.firstDamage(of: bytes, in: table, end: end) {
@@ -174,10 +177,10 @@ package final class Segment: Sendable {
     return max(0, end - 8 * blocks)
   }
 
-  /// All that is damaged, in words.
-  func faults() -> [String] {
+  /// All that is damaged.
+  func faults() -> [IndexError] {
     Section.allCases.compactMap { section in
-      do throws(IndexError) { try check(section) } catch { return "\(error)" }
+      do throws(IndexError) { try check(section) } catch { return error }
       return nil
     }
   }

@@ -77,7 +77,7 @@ struct KeyRecord: BitwiseCopyable {
 struct SegmentFooter: Equatable {
   static let magic: UInt64 = 0x3158_4449_5356_4C4D
   static let version = 4
-  /// Bytes: magic, version, dimensions, rows, passages, documents, terms, words, then offset and count of every section,
+  /// Bytes: magic, version, dimensions, rows, passages, documents, terms, kind, then offset and count of every section,
   /// and a checksum.
   static func bytes(in version: Int) -> Int { 8 * (8 + 2 * Section.count(in: version) + 1) }
   static let block = 1 << 20
@@ -87,6 +87,8 @@ struct SegmentFooter: Equatable {
   var passages = 0
   var documents = 0
   var terms = 0
+  /// Says with which model its vectors were made (`kind(of:)`); 0 where that was not written.
+  var kind = 0
   var version = Self.version
   var hasNames: Bool { version >= 3 }
   /// Whether its terms are those of today's rules; those of an older version are written anew from its texts.
@@ -97,7 +99,7 @@ struct SegmentFooter: Equatable {
   var encoded: [UInt8] {
     var writer = ByteWriter()
     writer.u64(Self.magic)
-    for value in [version, dimensions, rows, passages, documents, terms, 0] { writer.u64(UInt64(value)) }
+    for value in [version, dimensions, rows, passages, documents, terms, kind] { writer.u64(UInt64(value)) }
     for section in sections.prefix(Section.count(in: version)) {
       writer.u64(UInt64(section.lowerBound))
       writer.u64(UInt64(section.count))
@@ -125,12 +127,12 @@ struct SegmentFooter: Equatable {
     else { return nil }
     func number() -> Int? { reader.u64().flatMap { Int(exactly: $0) } }
     guard let version = number(), let dimensions = number(), let rows = number(), let passages = number(),
-      let documents = number(), let terms = number(), number() != nil
+      let documents = number(), let terms = number(), let kind = number()
     else { return nil }
     guard version > Self.version || bytes.count == Self.bytes(in: version) else { return nil }
     self.version = version
     (self.dimensions, self.rows, self.passages) = (dimensions, rows, passages)
-    (self.documents, self.terms) = (documents, terms)
+    (self.documents, self.terms, self.kind) = (documents, terms, kind)
     for index in 0..<Section.count(in: version) {
       guard let start = number(), let count = number(), start <= end, count <= end - start, start % 64 == 0
       else { return nil }
@@ -139,6 +141,11 @@ struct SegmentFooter: Equatable {
   }
 
   init() {}
+
+  /// A number for the fingerprint of an index, never 0.
+  static func kind(of fingerprint: String) -> Int {
+    Int(Checksum.of(Array(fingerprint.utf8)) >> 2) | 1
+  }
 
   private static func last(_ bytes: UnsafeRawBufferPointer) -> UInt64? {
     var reader = ByteReader(UnsafeRawBufferPointer(rebasing: bytes.suffix(8)))

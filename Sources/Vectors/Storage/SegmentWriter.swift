@@ -84,11 +84,13 @@ struct SegmentSink {
 struct SegmentWriter {
   private let dimensions: Int
   private let documents: [SourceDocument]
+  private let kind: Int
 
   /// - Parameter documents: in the order of their serials. Their vectors must stay in place.
-  init(dimensions: Int, documents: [SourceDocument]) {
+  init(dimensions: Int, documents: [SourceDocument], kind: Int = 0) {
     self.dimensions = dimensions
     self.documents = documents
+    self.kind = kind
   }
 
   /// - Parameter reserve: told the bytes that the tables of words take; false where they are not to be had.
@@ -98,6 +100,7 @@ struct SegmentWriter {
   ) throws(IndexError) {
     var footer = SegmentFooter()
     footer.dimensions = dimensions
+    footer.kind = kind
     footer.documents = documents.count
     for document in documents {
       footer.rows += document.vectors.count / max(1, dimensions)

@@ -123,6 +123,12 @@ final class SideFile: Sendable {
 
   func has(_ key: RowKey) -> Bool { place(of: key) != nil }
 
+  /// Whether any byte of it is not what was written.
+  var isDamaged: Bool {
+    span.count < table.count || records.contains { entry($0) == nil }
+      || records.reduce(0) { $0 + Int($1.count) } != table.start
+  }
+
   /// An entry with its checksum; nil when it is damaged.
   func entry(_ record: SideRecord) -> UnsafeRawBufferPointer? {
     guard let start = Int(exactly: record.offset), record.count >= 8, start <= table.start,

@@ -34,8 +34,7 @@ enum IndexTargets {
       (.rows, IndexWriter.payload(rows: [(key: key, vector: [0.5, 0.5, 0.5, 0.5])])),
       (.document, IndexWriter.payload(NewDocument(key: "k", info: [], passages: [passage]), serial: 1)),
     ]
-    var recovery = try IndexRecovery(
-      Manifest(fingerprint: "f", dimensions: 4), folder: "", files: SystemFiles())
+    var recovery = IndexRecovery(Manifest(fingerprint: "f", dimensions: 4))
     for (kind, payload) in whole + records {
       try SharedBytes(copying: payload).bytes.withMemoryRebound(to: UInt8.self) { bytes in
         try recovery.take(kind, UnsafeRawBufferPointer(bytes))
