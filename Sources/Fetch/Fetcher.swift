@@ -6,6 +6,13 @@
 
 package import Platform
 
+extension ChildProcess.Bounds {
+  /// Those of curl for a transfer of so many bytes. It takes 2 MiB, and 8 for the stack of a look-up.
+  package init(curlFor bytes: Int, ledger: MemoryLedger?) {
+    self.init(memory: 24 << 20, seconds: 30 + bytes / (4 << 20), ledger: ledger)
+  }
+}
+
 /// What may be fetched.
 package struct FetchRules: Sendable {
   /// A host that the operator has named.
@@ -64,9 +71,13 @@ package final class Fetcher: Sendable {
   private static let variables = ["CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]
 
   /// A fetcher that uses the program of its rules.
-  package convenience init(_ rules: FetchRules) { self.init(rules, network: nil) }
+  ///
+  /// - Parameter ledger: where the program's memory is claimed.
+  package convenience init(_ rules: FetchRules, ledger: MemoryLedger) {
+    self.init(rules, ledger: ledger, network: nil)
+  }
 
-  init(_ rules: FetchRules, network: Network?) {
+  init(_ rules: FetchRules, ledger: MemoryLedger? = nil, network: Network?) {
     self.rules = rules
     let program = rules.program ?? ""
     let environment = Self.variables.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } }
@@ -76,7 +87,8 @@ package final class Fetcher: Sendable {
         find: { host, deadline, held in try IPAddress.find(host, until: deadline, holding: held) },
         run: { arguments, limit, deadline, isUnwanted in
           try ChildProcess.run(
-            program, arguments, environment: environment, outputLimit: limit, until: deadline,
+            program, arguments, environment: environment,
+            bounds: ChildProcess.Bounds(curlFor: limit, ledger: ledger), outputLimit: limit, until: deadline,
             isUnwanted: isUnwanted)
         })
   }
@@ -161,6 +173,8 @@ package final class Fetcher: Sendable {
     do {
       (ending, output) = try network.run(
         arguments(url, addresses), rules.byteLimit + Self.reportLimit, deadline, isUnwanted)
+    } catch PlatformError.file(_, _, ENOMEM) {
+      throw .busy
     } catch {
       throw .noProgram
     }

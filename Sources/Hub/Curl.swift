@@ -16,6 +16,8 @@ struct Curl: Sendable {
     var start = 0
     /// Bytes per second.
     var rateLimit: Int?
+    /// Bytes that are expected, most of them.
+    var bytes: Int
     /// Whether the hub is to count a download.
     var countsAsDownload = false
   }
@@ -65,8 +67,10 @@ struct Curl: Sendable {
     self.settings = settings
     environment = Self.variables.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } }
     var words: [UInt8] = []
-    _ = try? ChildProcess.stream(program, ["-q", "--version"], until: Instant.now.adding(seconds: 10)) {
-      bytes in
+    _ = try? ChildProcess.stream(
+      program, ["-q", "--version"], bounds: ChildProcess.Bounds(curlFor: 0, ledger: nil),
+      until: Instant.now.adding(seconds: 10)
+    ) { bytes in
       words += bytes
       return words.count < 4096
     }
@@ -94,10 +98,13 @@ struct Curl: Sendable {
     var isInBody = false
     var isTooLong = false
     let ending: ChildProcess.Ending
+    let rate = min(Self.slowestRate, request.rateLimit ?? .max)
+    let seconds = settings.connectSeconds + settings.stallSeconds + request.bytes / max(1, rate)
     do {
       ending = try ChildProcess.stream(
-        program, ["-q", "-K", "-"], environment: environment, input: try configuration(request),
-        isUnwanted: isUnwanted
+        program, ["-q", "-K", "-"], environment: environment, input: .bytes(try configuration(request)),
+        bounds: ChildProcess.Bounds(curlFor: request.bytes, ledger: settings.ledger),
+        until: Instant.now.adding(seconds: Double(seconds)), isUnwanted: isUnwanted
       ) { bytes in
         if isInBody { return body(bytes) }
         beginning += bytes
@@ -115,6 +122,8 @@ struct Curl: Sendable {
       }
     } catch let error as HubError {
       throw error
+    } catch PlatformError.file(_, program, ENOMEM) {
+      return .broken("there is no memory left for curl")
     } catch {
       throw .noProgram("\(program) cannot be started: \(error)")
     }

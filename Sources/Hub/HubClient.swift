@@ -111,7 +111,8 @@ struct HubClient: Sendable {
       var found: Curl.Head?
       var body: [UInt8] = []
       let ending = try curl.send(
-        Curl.Request(url: url, token: token(for: url)), isUnwanted: session.isUnwanted,
+        Curl.Request(url: url, token: token(for: url), bytes: Self.answerLimit),
+        isUnwanted: session.isUnwanted,
         head: { head in
           found = head
           return true
@@ -187,7 +188,8 @@ struct HubClient: Sendable {
       var found: Curl.Head?
       var failure: HubError?
       let start = partial.count
-      var request = Curl.Request(url: url, token: token(for: url), start: start, rateLimit: rateLimit)
+      var request = Curl.Request(
+        url: url, token: token(for: url), start: start, rateLimit: rateLimit, bytes: partial.missingBytes)
       request.countsAsDownload = hops == 0
       func isTaken(_ step: () throws(HubError) -> Bool) -> Bool {
         do throws(HubError) {

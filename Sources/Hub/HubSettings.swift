@@ -1,7 +1,7 @@
 // Where the hub and the cache are, and who asks: the variables that the hub's own tools read too.
 
 import Fetch
-import Platform
+package import Platform
 
 /// What a download needs to know of its surroundings.
 package struct HubSettings: Sendable {
@@ -30,6 +30,8 @@ package struct HubSettings: Sendable {
   let usesLinks: Bool
   package let showsProgress: Bool
   package let userAgent: String
+  /// Where the memory of curl is claimed; nil for nowhere.
+  package var ledger: MemoryLedger?
   /// What a person should know, such as a token that is not sent.
   package private(set) var warnings: [String] = []
 

@@ -200,17 +200,17 @@ package final class ModelDownload: Sendable {
     func document(_ name: String) throws(HubError) -> JSONValue? {
       guard let file = all.first(where: { $0.path == name }) else { return nil }
       var paths = [target.place(file), target.folder + "/" + name]
-      var passing: String?
-      defer { if let passing { try? File.removeAll(passing) } }
+      var passing: PassingFolder?
+      defer { withExtendedLifetime(passing) {} }
       if !target.has(file), request.isDryRun {
-        let folder: String
+        let folder: PassingFolder
         do throws(PlatformError) {
-          folder = try File.makeTemporaryFolder()
+          folder = try PassingFolder()
         } catch {
           throw .disk(error)
         }
         passing = folder
-        paths = [folder + "/file"]
+        paths = [folder.path + "/file"]
         try fill(
           PartialFile(file, path: paths[0], isUnwanted: { [board] in board.isUnwanted }, report: { _ in }),
           client,

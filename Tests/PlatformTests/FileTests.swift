@@ -14,16 +14,6 @@ import Testing
     #expect(try File.read(path, limit: 5) == Array("hello".utf8))
   }
 
-  @Test func `a temporary folder has a name of its own and is its owner's alone`() throws {
-    let places = try (0..<2).map { _ in try File.makeTemporaryFolder() }
-    defer { for place in places { try? File.removeAll(place) } }
-    #expect(places[0] != places[1])
-    for place in places {
-      var status = stat()
-      #expect(stat(place, &status) == 0 && status.st_mode & 0o7777 == 0o700)
-    }
-  }
-
   @Test func `a lock that is about to be given up is had, and one that is kept is not`() async throws {
     let path = folder.file("lock", [])
     let files = SystemFiles()

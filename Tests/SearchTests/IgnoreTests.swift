@@ -121,7 +121,8 @@ import Testing
     func run(_ words: String) throws -> [UInt8] {
       let settings = "-c core.excludesFile=/dev/null -c core.ignoreCase=false"
       return try ChildProcess.run(
-        "/bin/sh", ["-c", "exec \(git) -C \(folder) \(settings) \(words) < \(list)"], outputLimit: 1 << 24,
+        "/bin/sh", ["-c", "exec \(git) -C \(folder) \(settings) \(words) < \(list)"],
+        bounds: ChildProcess.Bounds(memory: 1 << 30, seconds: 60), outputLimit: 1 << 24,
         until: Instant.now.adding(seconds: 60)
       ).output
     }

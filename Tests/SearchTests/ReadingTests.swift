@@ -112,6 +112,51 @@ import Testing
     #expect(FileReader.reads("a.md") && FileReader.reads("Makefile") && !FileReader.reads("a.png"))
   }
 
+  @Test
+  func `a small PDF that wants much memory is refused with the reason, and one that is claimed for is read`()
+    throws
+  {
+    guard ChildProcess.find("pdftotext") != nil else { return }
+    func pdf(_ objects: [String], size: Int, xref: String? = nil) -> [UInt8] {
+      var text = "%PDF-1.4\n"
+      var places: [String] = []
+      for (index, object) in objects.enumerated() {
+        let place = String(text.utf8.count)
+        places.append(String(repeating: "0", count: 10 - place.utf8.count) + place + " 00000 n \n")
+        text += "\(index + 1) 0 obj\(object)endobj\n"
+      }
+      let start = text.utf8.count
+      text += xref ?? "xref\n0 \(objects.count + 1)\n0000000000 65535 f \n" + places.joined()
+      return Array((text + "trailer<</Root 1 0 R/Size \(size)>>\nstartxref\n\(start)\n%%EOF\n").utf8)
+    }
+    #if os(Linux)
+      // It takes 1.1 GiB where nothing bounds it.
+      let bomb = pdf(
+        ["<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Count 0/Kids[]>>"], size: 30_000_000,
+        xref: "xref\n29999999 1\n0000000000 65535 f \n")
+      #expect(bomb.count < 232)
+      let reason = "\(try #require(refusal(bomb, "x.pdf")))"
+      #expect(reason.contains("it may take 32 MiB of memory and 5 seconds"))
+    #endif
+    let words = "BT /F1 12 Tf 50 700 Td (a grey parrot) Tj ET"
+    let small = pdf(
+      [
+        "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Count 1/Kids[3 0 R]>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        "<</Length \(words.utf8.count)>>stream\n\(words)\nendstream ",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+      ], size: 6)
+    let ledger = MemoryLedger(limit: 64 << 20)
+    let text = try FileReader.read(small, name: "x.pdf", ledger: ledger).text
+    #expect(String(decoding: text, as: UTF8.self).contains("a grey parrot"))
+    #expect(
+      ledger.snapshot().total == 0
+        && ledger.snapshot().lines.contains { $0.peak == (32 << 20) + 8 * small.count })
+    #expect(throws: SearchError.noMemory(bytes: (32 << 20) + 8 * small.count)) {
+      try FileReader.read(small, name: "x.pdf", ledger: MemoryLedger(limit: 16 << 20))
+    }
+  }
+
   @Test func `any bytes are read or refused`() {
     var random = SeededGenerator(seed: 4)
     let alphabet = Array("<>&;/\"',\n\t{}[]:#-`abc \\".utf8) + [0xC3, 0xA9, 0xE2, 0x80]

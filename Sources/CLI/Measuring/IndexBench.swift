@@ -54,14 +54,10 @@ struct IndexBench {
   }
 
   func run(_ sizes: [Int]) throws -> Int32 {
-    let place: String
-    if let kept {
-      place = kept
-      try SystemFiles().makeFolder(place)
-    } else {
-      place = try File.makeTemporaryFolder()
-    }
-    defer { if kept == nil { try? File.removeAll(place) } }
+    let passing = kept == nil ? try PassingFolder() : nil
+    defer { withExtendedLifetime(passing) {} }
+    let place = passing?.path ?? kept ?? ""
+    if let kept { try SystemFiles().makeFolder(kept) }
     let bandwidth = MemoryBandwidth(threads: 1)
     for rows in sizes {
       let folder = "\(place)/rows-\(rows)"

@@ -21,6 +21,7 @@ enum ServeCommand {
     try checkTestHooks(flags)
     _ = try ServeSetup.mediaRoot(flags)
     _ = try ServeSetup.mediaURLs(flags)
+    PassingFolder.removeAbandoned()
     let descriptors = DescriptorLimit.raise().soft
     let ledger = try FleetFlags.ledger(flags)
     let missing = try ServeDownload.missing(flags)

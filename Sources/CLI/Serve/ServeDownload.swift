@@ -23,7 +23,8 @@ enum ServeDownload {
   static func run(
     _ references: [ModelReference], _ flags: ParsedFlags, ledger: MemoryLedger, _ door: FrontDoor
   ) throws -> FleetFlags {
-    let settings = try flags.hubSettings()
+    var settings = try flags.hubSettings()
+    settings.ledger = ledger
     for reference in references {
       let name = reference.repository.text
       var display =

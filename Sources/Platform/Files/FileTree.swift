@@ -121,15 +121,6 @@ extension File {
     }
   }
 
-  /// Makes a folder for what is not kept, in `TMPDIR` or else in /tmp: nobody knows its name beforehand, and only its owner
-  /// can enter it. Who makes it removes it.
-  package static func makeTemporaryFolder() throws(PlatformError) -> String {
-    let place = Environment.value("TMPDIR").flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
-    var path = Array((place + "/mlxserve-XXXXXX").utf8CString)
-    guard mkdtemp(&path) != nil else { throw .file(action: "make a folder in", path: place, code: errno) }
-    return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
   /// Several may write the same file at once; the last one wins.
   private static func temporaryEnding() -> String {
     "." + String(UInt64.random(in: 0...UInt64.max), radix: 36) + ".mlxserve-tmp"

@@ -26,6 +26,8 @@ package enum MemoryKind: String, Sendable, CaseIterable {
   case storedResponses = "stored_responses"
   /// Documents of indexes that are in no file yet.
   case searchIndexes = "search_indexes"
+  /// What other programs may take that run for this one.
+  case programs
   /// Everything else: heap, stacks, the program's own data.
   case other
 }

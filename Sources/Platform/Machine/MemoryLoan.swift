@@ -2,7 +2,7 @@
 
 /// Memory that is taken piece by piece, and given back with the last reference.
 package final class MemoryLoan: Sendable {
-  private let ledger: MemoryLedger
+  package let ledger: MemoryLedger
   private let kind: MemoryKind
   private let patience: Double
   private let bytes = Monitor(0)
@@ -32,6 +32,15 @@ package final class MemoryLoan: Sendable {
 
   /// Another loan on the same terms, of nothing yet.
   package func another() -> MemoryLoan { MemoryLoan(ledger, for: kind, patience: patience) }
+
+  /// Gives back all but so many bytes.
+  package func shrink(to count: Int) {
+    let more = bytes.withLock { held in
+      defer { held = min(held, max(0, count)) }
+      return held - min(held, max(0, count))
+    }
+    ledger.release(more, from: kind)
+  }
 
   /// Takes more; false, and nothing taken, when it is not to be had.
   package func extend(by more: Int) -> Bool {

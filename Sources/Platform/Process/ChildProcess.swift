@@ -1,7 +1,34 @@
 // Another program, run to its end or to a bound: what it wrote to its standard output, whole or as it comes.
 
-/// Runs other programs; nothing but their output and how they ended comes back.
+/// Runs other programs; nothing but their output and how they ended comes back. Everything that this process starts is
+/// started here.
 package enum ChildProcess {
+  /// What a program may take. Linux holds it to all of this, and where memory runs out ends it before this process; macOS
+  /// has no limit of memory for a process, and there the claim and the deadline are what bounds it.
+  package struct Bounds: Sendable {
+    /// Bytes that no file backs.
+    package var memory: Int
+    /// Seconds that it computes.
+    package var seconds: Int
+    /// Where the memory is claimed while it runs; nil for nowhere.
+    package var ledger: MemoryLedger?
+
+    package init(memory: Int, seconds: Int, ledger: MemoryLedger? = nil) {
+      (self.memory, self.seconds, self.ledger) = (memory, seconds, ledger)
+    }
+  }
+
+  /// What a program reads on its standard input.
+  package enum Input {
+    /// `inputLimit` bytes at most. Arguments can be seen by every user of the machine, these not.
+    case bytes([UInt8])
+    /// An open file, which also stands under the name `ownInput` then.
+    case file(Int)
+  }
+
+  /// The name of a program's standard input, for those that want a file they can go back and forth in.
+  package static let ownInput = "/dev/fd/0"
+
   /// How a run ended.
   package enum Ending: Sendable, Equatable {
     /// By itself, with this exit code; nil when a signal ended it, or nobody can tell.
@@ -18,6 +45,11 @@ package enum ChildProcess {
   private static let lookSeconds = 0.05
   /// No two children are started at once: one must not inherit the pipe of another.
   private static let starting = Monitor(false)
+  private static let shell = "/bin/sh"
+  /// How long others have to make room for a program, seconds.
+  private static let patience = 2.0
+  /// Addresses for libraries and other files beside the memory of its own: curl's have 20 MiB, and a locale's file 220.
+  private static let mappedBytes = 512 << 20
 
   /// The first executable file of that name in the absolute folders of PATH.
   package static func find(_ name: String) -> String? {
@@ -40,14 +72,14 @@ package enum ChildProcess {
   ///   - outputLimit: bytes; the program is killed when it writes more.
   ///   - isUnwanted: asked many times a second; must not block.
   /// - Returns: how it ended, and what it wrote until then.
-  /// - Throws: when the program cannot be started.
+  /// - Throws: when the program cannot be started; `ENOMEM` where its memory is not left.
   package static func run(
-    _ program: String, _ arguments: [String], environment: [String] = [], outputLimit: Int,
+    _ program: String, _ arguments: [String], environment: [String] = [], bounds: Bounds, outputLimit: Int,
     until deadline: Instant, isUnwanted: () -> Bool = { false }
   ) throws(PlatformError) -> (ending: Ending, output: [UInt8]) {
     var output: [UInt8] = []
     let ending = try stream(
-      program, arguments, environment: environment, until: deadline, isUnwanted: isUnwanted
+      program, arguments, environment: environment, bounds: bounds, until: deadline, isUnwanted: isUnwanted
     ) { bytes in
       guard bytes.count <= outputLimit - output.count else { return false }
       output += bytes
@@ -60,16 +92,20 @@ package enum ChildProcess {
   /// program ends too, as soon as it writes.
   ///
   /// - Parameters:
-  ///   - input: what it reads, `inputLimit` bytes at most. Arguments can be seen by every user of the machine, this not.
   ///   - deadline: nil for none.
   ///   - receive: gets the next bytes; false when it takes no more, and the program is killed.
-  /// - Throws: when the program cannot be started.
+  /// - Throws: when the program cannot be started; `ENOMEM` where its memory is not left.
   package static func stream(
-    _ program: String, _ arguments: [String], environment: [String] = [], input: [UInt8] = [],
-    until deadline: Instant? = nil, isUnwanted: () -> Bool = { false },
+    _ program: String, _ arguments: [String], environment: [String] = [], input: Input = .bytes([]),
+    bounds: Bounds, until deadline: Instant? = nil, isUnwanted: () -> Bool = { false },
     receive: (ArraySlice<UInt8>) -> Bool
   ) throws(PlatformError) -> Ending {
-    let (process, pipe) = try start(program, arguments, environment, input)
+    let loan = bounds.ledger.map { MemoryLoan($0, for: .programs, patience: patience) }
+    guard loan?.extend(by: bounds.memory) ?? true else {
+      throw .file(action: "run", path: program, code: ENOMEM)
+    }
+    defer { withExtendedLifetime(loan) {} }
+    let (process, pipe) = try start(program, arguments, environment, input, bounds)
     defer { close(pipe) }
     func killed(_ ending: Ending) -> Ending {
       kill(process, SIGKILL)
@@ -118,33 +154,77 @@ package enum ChildProcess {
   }
 
   private static func start(
-    _ program: String, _ arguments: [String], _ environment: [String], _ input: [UInt8]
+    _ program: String, _ arguments: [String], _ environment: [String], _ input: Input, _ bounds: Bounds
   ) throws(PlatformError) -> (process: pid_t, pipe: Int32) {
-    guard input.count <= inputLimit,
-      ([program] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) })
-    else { throw .file(action: "run", path: program, code: EINVAL) }
+    guard ([program] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) }) else {
+      throw .file(action: "run", path: program, code: EINVAL)
+    }
+    guard access(program, X_OK) == 0 else { throw .file(action: "run", path: program, code: errno) }
+    guard !File.isDirectory(program) else { throw .file(action: "run", path: program, code: EISDIR) }
+    // A shell gives itself the bounds, and becomes the program. A limit that it may not set is a tighter one, or one that
+    // the system does not have. The text of a file that is read must not stay in a dump of memory.
+    let words = [
+      "-c",
+      "ulimit -c 0; ulimit -d \(bounds.memory >> 10); ulimit -v \((bounds.memory + mappedBytes) >> 10); "
+        + "ulimit -t \(bounds.seconds); echo 1000 > /proc/self/oom_score_adj; exec \"$0\" \"$@\"", program,
+    ]
     return try starting.withLock { _ throws(PlatformError) in
       // Whoever started this process may have had it ignored: then the system would forget exit codes.
       signal(SIGCHLD, SIG_DFL)
-      let source = try makePipe()
-      defer { for end in source { close(end) } }
-      var written = 0
-      while written < input.count {
-        let count = input[written...].withUnsafeBytes { write(source[1], $0.baseAddress, $0.count) }
-        if count < 0 && errno == EINTR { continue }
-        guard count > 0 else { throw .system(action: "write into a pipe", code: errno) }
-        written += count
+      var opened: [Int32] = []
+      defer { for end in opened { close(end) } }
+      let source: Int32
+      switch input {
+      case .file(let descriptor): source = Int32(descriptor)
+      case .bytes(let bytes):
+        guard bytes.count <= inputLimit else { throw .file(action: "run", path: program, code: EINVAL) }
+        opened = try makePipe()
+        source = opened[0]
+        var written = 0
+        while written < bytes.count {
+          let count = bytes[written...].withUnsafeBytes { write(opened[1], $0.baseAddress, $0.count) }
+          if count < 0 && errno == EINTR { continue }
+          guard count > 0 else { throw .system(action: "write into a pipe", code: errno) }
+          written += count
+        }
       }
       let ends = try makePipe()
       defer { close(ends[1]) }
       var process: pid_t = 0
-      let code = spawn(&process, program, arguments, environment, input: source[0], output: ends[1])
+      let code = spawn(&process, shell, words + arguments, environment, input: source, output: ends[1])
       guard code == 0 else {
         close(ends[0])
         throw .file(action: "run", path: program, code: code)
       }
       return (process, ends[0])
     }
+  }
+
+  /// Starts a shell that waits for the end of this process, however it comes, and removes a folder then. It has no bounds:
+  /// all that it does is to wait, and to unlink.
+  ///
+  /// - Returns: what it waits for, its pipe, is closed by `stopWaiting`.
+  static func removeAtOurEnd(_ folder: String) throws(PlatformError) -> (process: pid_t, pipe: Int32) {
+    try starting.withLock { _ throws(PlatformError) in
+      let ends = try makePipe()
+      defer { close(ends[0]) }
+      let null = open("/dev/null", O_WRONLY | O_CLOEXEC)
+      defer { close(null) }
+      var process: pid_t = 0
+      let words = ["-c", "read -r end; exec /bin/rm -rf -- \"$0\"", folder]
+      let code = spawn(&process, shell, words, [], input: ends[0], output: null)
+      guard code == 0 else {
+        close(ends[1])
+        throw .file(action: "run", path: shell, code: code)
+      }
+      return (process, ends[1])
+    }
+  }
+
+  /// Has that shell do its work now, and waits for it.
+  static func stopWaiting(_ shell: (process: pid_t, pipe: Int32)) {
+    close(shell.pipe)
+    _ = wait(for: shell.process, until: nil)
   }
 
   private static func makePipe() throws(PlatformError) -> [Int32] {

@@ -1,6 +1,6 @@
 // A file as text: which kinds are read, and how each becomes what is indexed.
 
-import Platform
+package import Platform
 
 /// How a text is cut: by what makes its structure.
 package enum TextKind: String, Sendable, CaseIterable {
@@ -69,14 +69,15 @@ package enum FileReader {
   ///
   /// - Parameters:
   ///   - reserve: told the bytes that are needed next; false where they are not to be had.
-  ///   - isUnwanted: asked while another program reads for us.
+  ///   - ledger: where the memory of another program is claimed that reads for us; nil for nowhere.
+  ///   - isUnwanted: asked while it does.
   /// - Throws: `unsupportedFile` or `invalidFile`, with what to do; `noMemory`.
   package static func read(
-    _ bytes: [UInt8], name: String, reserve: (Int) -> Bool = { _ in true },
+    _ bytes: [UInt8], name: String, reserve: (Int) -> Bool = { _ in true }, ledger: MemoryLedger? = nil,
     isUnwanted: () -> Bool = { false }
   ) throws(SearchError) -> SourceText {
     var lines: LineMap?
-    return try read(bytes, name, &lines, reserve, isUnwanted)
+    return try read(bytes, name, &lines, reserve, ledger, isUnwanted)
   }
 
   /// The text of a file, with the lines of the file that it came from; nil where they are those of the text.
@@ -84,14 +85,14 @@ package enum FileReader {
     _ bytes: [UInt8], name: String
   ) throws(SearchError) -> (source: SourceText, lines: LineMap?) {
     var lines: LineMap? = LineMap()
-    let source = try read(bytes, name, &lines, { _ in true }, { false })
+    let source = try read(bytes, name, &lines, { _ in true }, nil, { false })
     return (source, lines)
   }
 
   /// - Parameter lines: nil where nobody asks; made nil where the text has the lines of the file.
   private static func read(
     _ bytes: [UInt8], _ name: String, _ lines: inout LineMap?, _ reserve: (Int) -> Bool,
-    _ isUnwanted: () -> Bool
+    _ ledger: MemoryLedger?, _ isUnwanted: () -> Bool
   ) throws(SearchError) -> SourceText {
     func take(_ bytes: Int) throws(SearchError) {
       guard reserve(bytes) else { throw .noMemory(bytes: bytes) }
@@ -99,7 +100,7 @@ package enum FileReader {
     let ending = ending(of: name)
     if ending == "pdf" || bytes.starts(with: Array("%PDF-".utf8)) {
       lines = nil
-      return SourceText(try PDFText.read(bytes, reserve, isUnwanted), kind: .plain)
+      return SourceText(try PDFText.read(bytes, reserve, ledger, isUnwanted), kind: .plain)
     }
     guard !bytes.isEmpty else { throw .invalidFile("the file is empty") }
     try take(TextEncoding.bytesToDecode(bytes))
@@ -149,27 +150,49 @@ package enum FileReader {
 /// PDF by the program that knows it.
 private enum PDFText {
   static func read(
-    _ bytes: [UInt8], _ reserve: (Int) -> Bool, _ isUnwanted: () -> Bool
+    _ bytes: [UInt8], _ reserve: (Int) -> Bool, _ ledger: MemoryLedger?, _ isUnwanted: () -> Bool
   ) throws(SearchError) -> [UInt8] {
     guard let program = ChildProcess.find("pdftotext") else {
       throw .unsupportedFile(
         "PDF is read by pdftotext, which is not installed (Debian and Ubuntu: poppler-utils; macOS: poppler)")
     }
-    let (ending, output): (ChildProcess.Ending, [UInt8])
+    let bounds = bounds(of: bytes.count, ledger)
+    let ending: ChildProcess.Ending
+    var output: [UInt8] = []
     // What is needed of it when there is no room for more text.
     var missing: Int?
     do throws(PlatformError) {
-      (ending, output) = try run(program, bytes, isUnwanted) { more in
-        missing = reserve(more) ? nil : more
+      let file = try NamelessFile(bytes)
+      defer { withExtendedLifetime(file) {} }
+      // Four times as long, beside what else this machine computes.
+      ending = try ChildProcess.stream(
+        program, ["-q", "-enc", "UTF-8", "-layout", ChildProcess.ownInput, "-"],
+        input: .file(file.descriptor),
+        bounds: bounds, until: Instant.now.adding(seconds: Double(4 * bounds.seconds)), isUnwanted: isUnwanted
+      ) { more in
+        guard more.count <= FileReader.limit - output.count else { return false }
+        // Three times: as it grows, it is there twice, and one time has room for twice as much.
+        missing = reserve(3 * more.count) ? nil : 3 * more.count
+        output += missing == nil ? more : []
         return missing == nil
       }
+    } catch .file(_, program, ENOMEM) {
+      throw .noMemory(bytes: bounds.memory)
     } catch {
       throw .invalidFile("the PDF cannot be read: \(error)")
     }
-    if ending == .unwanted { throw .cancelled }
     if let missing { throw .noMemory(bytes: missing) }
-    guard ending == .exited(0) else {
-      throw .invalidFile("pdftotext cannot read the file: is it a PDF, and without a password?")
+    switch ending {
+    case .exited(0): break
+    case .unwanted: throw .cancelled
+    case .tooMuchOutput: throw .invalidFile("the PDF has more than \(FileReader.limit >> 20) MiB of text")
+    // It could not have the memory, or has not come to an end in its time; nil where a signal has told it so.
+    case .late, .exited(nil), .exited(99):
+      throw .invalidFile(
+        "pdftotext was ended or gave up: for a PDF of this size it may take \(bounds.memory >> 20) MiB of memory and "
+          + "\(bounds.seconds) seconds, and this one needs more or is damaged; print it to a new PDF, or send its text"
+      )
+    case .exited: throw .invalidFile("pdftotext cannot read the file: is it a PDF, and without a password?")
     }
     guard output.contains(where: { $0 > 0x20 }) else {
       throw .invalidFile("the PDF has no text; pages that are pictures need OCR first")
@@ -177,28 +200,11 @@ private enum PDFText {
     return output
   }
 
-  /// The program wants a file: a temporary one that only we can read, gone when it has been read.
-  private static func run(
-    _ program: String, _ bytes: [UInt8], _ isUnwanted: () -> Bool, _ reserve: (Int) -> Bool
-  ) throws(PlatformError) -> (ChildProcess.Ending, [UInt8]) {
-    let path = "/tmp/mlxserve-\(getpid())-\(UInt64.random(in: 0...UInt64.max)).pdf"
-    let files = SystemFiles()
-    let descriptor = try files.create(path)
-    defer {
-      files.close(descriptor)
-      _ = files.unlink(path)
-    }
-    try files.write(bytes, to: descriptor, at: 0, path: path)
-    var output: [UInt8] = []
-    let ending = try ChildProcess.stream(
-      program, ["-q", "-enc", "UTF-8", "-layout", path, "-"], until: Instant.now.adding(seconds: 120),
-      isUnwanted: isUnwanted
-    ) { more in
-      // Three times: as it grows, it is there twice, and one time has room for twice as much.
-      guard more.count <= FileReader.limit - output.count, reserve(3 * more.count) else { return false }
-      output += more
-      return true
-    }
-    return (ending, output)
+  /// 4,000 pages of text in 15 MB take 8 MiB and 2.5 seconds; 188 bytes that promise thirty million objects take 1.1 GiB
+  /// where nothing bounds them.
+  private static func bounds(of bytes: Int, _ ledger: MemoryLedger?) -> ChildProcess.Bounds {
+    ChildProcess.Bounds(
+      memory: min(512 << 20, (32 << 20) + 8 * bytes), seconds: min(60, 5 + bytes / (512 << 10)),
+      ledger: ledger)
   }
 }

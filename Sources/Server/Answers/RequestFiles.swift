@@ -156,7 +156,8 @@ struct RequestFiles {
   private func read(_ bytes: [UInt8], _ field: String) throws(APIError) -> [UInt8] {
     do throws(SearchError) {
       return try FileReader.read(
-        bytes, name: "file.txt", reserve: { core.memory?.extend(by: $0) ?? true }, isUnwanted: isUnwanted
+        bytes, name: "file.txt", reserve: { core.memory?.extend(by: $0) ?? true },
+        ledger: core.memory?.ledger, isUnwanted: isUnwanted
       ).text
     } catch {
       switch error {

@@ -25,7 +25,8 @@ struct ServerContext: Sendable {
     self.limits = limits
     texts = TextDesk(ledger: models.ledger)
     media = MediaSources(
-      desk: MediaDesk(ledger: models.ledger), fetcher: settings.mediaURLs.map { Fetcher($0) },
+      desk: MediaDesk(ledger: models.ledger),
+      fetcher: settings.mediaURLs.map { Fetcher($0, ledger: models.ledger) },
       root: settings.mediaRoot)
   }
 

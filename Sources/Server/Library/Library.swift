@@ -131,8 +131,8 @@ package final class Library: Sendable {
     var unchecked: [String] = []
     /// Stores with passages whose sentences nobody has read yet, in the order in which they were asked for.
     var unread: [String] = []
-    /// Whether a folder of the process's own was made, and has to go.
-    var hasFolder = false
+    /// The folder of a process without a state directory, once there is something in it.
+    var temporary: PassingFolder?
   }
 
   /// A file that is to be indexed.
@@ -176,7 +176,7 @@ package final class Library: Sendable {
     self.files = files
     self.now = now
     isTemporary = settings.folder == nil
-    folder = settings.folder ?? "/tmp/mlxserve-library-\(getpid())-\(UInt64.random(in: 0...UInt64.max))"
+    folder = settings.folder ?? PassingFolder.freePath()
     attempts = Attempts(folder: settings.folder.map { $0 + "/attempts" }, files: files)
     guard !isTemporary else {
       lock = nil
@@ -190,7 +190,11 @@ package final class Library: Sendable {
 
   /// Makes what is not there yet. A server without a state directory touches no disk before its first file or store.
   func makeFolders() throws(PlatformError) {
-    state.withLock { $0.hasFolder = true }
+    if isTemporary {
+      try state.withLock { state throws(PlatformError) in
+        if state.temporary == nil { state.temporary = try PassingFolder(folder) }
+      }
+    }
     for place in ["", "/files", "/stores"] { try files.makeFolder(folder + place) }
   }
 
@@ -230,9 +234,12 @@ package final class Library: Sendable {
 
   /// Ends the work, and takes a folder of the process's own away.
   package func stop() {
-    state.update { $0.isStopped = true }
-    guard isTemporary, state.withLock({ $0.hasFolder }) else { return }
-    removeTree(folder, depth: 0)
+    let folder = state.update { state in
+      state.isStopped = true
+      return state.temporary.take()
+    }
+    // It goes here, outside the lock.
+    withExtendedLifetime(folder) {}
   }
 
   func removeTree(_ path: String, depth: Int) {

@@ -240,7 +240,8 @@ final class LibraryWorker: Sendable {
   ) throws -> SourceText {
     guard memory.extend(by: file.bytes) else { throw SearchError.noMemory(bytes: file.bytes) }
     return try FileReader.read(
-      try library.content(of: file), name: file.name, reserve: memory.extend, isUnwanted: isUnwanted)
+      try library.content(of: file), name: file.name, reserve: memory.extend, ledger: memory.ledger,
+      isUnwanted: isUnwanted)
   }
 
   private static func info(_ file: FileRecord) -> [UInt8] {

@@ -78,7 +78,7 @@ extension ServerContext {
   ///
   /// - Throws: 403 where requests may not have models fetched, 400 for what is no name, 503 for want of memory.
   func download(_ name: String, memory: MemoryLoan?) throws(APIError) -> ModelDownload {
-    guard let settings = settings.hub else {
+    guard var settings = settings.hub else {
       throw .pullNotAllowed("downloads", "mlxserve pull \(APIError.shortened(name))")
     }
     var download: DownloadRequest
@@ -88,7 +88,8 @@ extension ServerContext {
       throw .invalidValue("model", String(describing: error))
     }
     download.judge = self.settings.judge
-    download.memoryLimit = models.settings.ledger.limit
+    download.memoryLimit = models.ledger.limit
+    settings.ledger = models.ledger
     // The hub's list of files, as it comes and as values.
     try claim(64 << 20, of: memory)
     return ModelDownload(download, settings: settings)

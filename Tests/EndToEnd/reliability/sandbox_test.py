@@ -114,6 +114,7 @@ def test_the_systemd_unit(s):
     # What sandbox.py does is what the unit says.
     assert unit["SystemCallFilter"] == ["@system-service", "~@privileged @resources", "sched_setaffinity"]
     assert unit["RestrictAddressFamilies"] == ["AF_INET AF_INET6 AF_UNIX"]
+    assert unit["OOMPolicy"] == ["continue"]
     for name in ("NoNewPrivileges", "MemoryDenyWriteExecute", "RestrictNamespaces", "DynamicUser"):
         assert unit[name] == ["yes"], name
     assert unit["ProtectSystem"] == ["strict"] and unit["SystemCallArchitectures"] == ["native"]
