@@ -299,7 +299,13 @@ def test_foreign_pages_are_refused(s):
                        s.post("/v1/chat/completions", {"model": s.model, "messages": []}, [f"Origin: {origin}"])):
             assert code(answer) == (403, "origin_not_allowed"), origin
             assert not [name for name in answer[1] if name.startswith("access-control")], answer
+            assert answer[1]["x-content-type-options"] == "nosniff" and answer[1]["cross-origin-resource-policy"] == "same-origin"
         assert not any("first_token_ms" in line for line in s.log[before:])
+    # A picture, a frame, a link: browsers send no origin with these.
+    for mode, kind, path, status in (("no-cors", "image", "/slots", 403), ("navigate", "iframe", "/", 403),
+                                     ("navigate", "document", "/props", 403), ("navigate", "document", "/", 200)):
+        sent = ["Sec-Fetch-Site: cross-site", f"Sec-Fetch-Mode: {mode}", f"Sec-Fetch-Dest: {kind}", "Accept: text/html"]
+        assert s.get(path, sent)[0] == status, (path, kind)
     with serving(s, "--allow-origin", "https://app.example", "--api-key", "k") as other:
         ask = ["Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type"]
         status, headers, _ = other.get("/v1/chat/completions", ["Origin: https://app.example", *ask], method="OPTIONS")

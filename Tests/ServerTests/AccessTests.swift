@@ -229,6 +229,62 @@ import Testing
     #expect(answer.headers["access-control-allow-origin"] == (isDesktop ? origin : nil))
   }
 
+  @Test(arguments: ["GET", "HEAD"])
+  func `what pages of other sites embed or lead to is refused, but for links to the chat page`(method: String)
+    throws
+  {
+    let page = Page()
+    func ask(_ path: String, _ headers: Headers, _ door: Door) throws -> Int {
+      var headers = headers
+      headers.add("host", "localhost")
+      return try door.send(method, path, headers: headers).status
+    }
+    let door = try makeDoor(app, page: page)
+    let image: Headers = [
+      "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image",
+    ]
+    let link: Headers = [
+      "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document",
+    ]
+    let frame: Headers = [
+      "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe",
+    ]
+    for path in ["/v1/models", "/slots?model=m", "/health", "/", "/ui/app.js", "/nope"] {
+      for headers in [image, frame, ["sec-fetch-site": "Cross-Site"], link] {
+        let isLink = headers["sec-fetch-dest"] == "document" && path == "/"
+        #expect(try ask(path, headers, door) == (isLink ? 200 : 403), "\(path) \(headers)")
+      }
+      for site in ["same-origin", "same-site", "none"] {
+        let status = try ask(path, ["sec-fetch-site": site, "sec-fetch-mode": "no-cors"], door)
+        #expect(status == (path == "/nope" ? 404 : 200), "\(path) \(site)")
+      }
+    }
+    #expect(try ask("/?q=x", link, door) == 200)
+    // An origin that may come is cross-site too; with all origins nothing is refused.
+    let named = try makeDoor(app) {
+      $0.origins = OriginRules(allowed: ["https://app.example"], desktop: true)
+    }
+    for origin in ["https://app.example", "app://obsidian.md"] {
+      #expect(try ask("/v1/models", ["origin": origin, "sec-fetch-site": "cross-site"], named) == 200)
+    }
+    #expect(try ask("/v1/models", image, named) == 403)
+    let any = try makeDoor(app) { $0.origins = OriginRules(allowed: ["*"]) }
+    #expect(try ask("/v1/models", image, any) == 200)
+  }
+
+  @Test func `every answer says what it is, and to whose pages`() throws {
+    let door = try makeDoor(app, page: Page()) { $0.origins = OriginRules(allowed: ["https://app.example"]) }
+    for path in ["/v1/models", "/health", "/nope", "/", "/metrics"] {
+      let answer = try door.send("GET", path)
+      #expect(answer.headers["x-content-type-options"] == "nosniff", "\(path)")
+      #expect(answer.headers["cross-origin-resource-policy"] == "same-origin", "\(path)")
+      for (origin, policy) in [("https://app.example", "cross-origin"), ("https://evil.com", "same-origin")] {
+        let answer = try door.send("GET", path, headers: ["host": "localhost", "origin": origin])
+        #expect(answer.headers["cross-origin-resource-policy"] == policy, "\(path)")
+      }
+    }
+  }
+
   @Test func `a page may talk to the host it came from`() throws {
     let door = try makeDoor(app) { $0.hosts = HostRules(allowed: ["box.local"]) }
     #expect(try refusal(door, ["host": "box.local:8080", "origin": "https://box.local"]) == nil)

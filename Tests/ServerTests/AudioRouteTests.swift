@@ -29,7 +29,7 @@ import Tokenizers
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
     let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: ServerSettings())
-    return RequestContext(server: server, lease: try server.models.leaseFirst())
+    return RequestContext(server: server, lease: try server.models.lease(""))
   }
 
   /// Silence, 16 bits at 16,000 samples per second.

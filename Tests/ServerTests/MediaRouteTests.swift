@@ -37,7 +37,7 @@ private let rules = MediaRules(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
     let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: settings)
-    return RequestContext(server: server, lease: try server.models.leaseFirst())
+    return RequestContext(server: server, lease: try server.models.lease(""))
   }
 
   private static let picture = "/media/jpeg-64x48-420.jpg"

@@ -136,4 +136,24 @@ struct OtherServersTests {
     #expect(try app.send("GET", "/slots").json[0]?["is_processing"] == false)
     #expect(try app.send("GET", "/props?model=nope").status == 404)
   }
+
+  @Test func `asking about a model with a GET loads none, and keeps none`() throws {
+    let garage = Garage()
+    let fleet = try garage.fleet(["m", "n"])
+    defer { fleet.stop() }
+    let app = App(fleet)
+    let paths = [
+      "/props", "/slots", "/tokenizer_info", "/props?model=n", "/slots?model=n", "/tokenizer_info?model=n",
+    ]
+    for path in paths {
+      #expect(try app.send("GET", path).refusal == "503 model_not_loaded model", "\(path)")
+    }
+    #expect(try app.send("GET", "/info").status == 503)
+    #expect(garage.loads == [])
+    #expect(try app.send("POST", "/tokenize", body: #"{"model":"n","content":"x"}"#).status == 200)
+    for path in paths {
+      #expect(try app.send("GET", path).status == (path.hasSuffix("=n") ? 200 : 503), "\(path)")
+    }
+    #expect(garage.loads == ["n"])
+  }
 }

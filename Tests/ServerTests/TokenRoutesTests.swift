@@ -180,11 +180,16 @@ struct TokenRoutesTests {
     for name in ["a", "b"] { write("{1}", to: folder.path + "/\(name)/tokenizer.json") }
     let same = try fleet(folder)
     defer { same.stop() }
+    // Of a model that is loaded.
+    let first = try same.lease("a")
     #expect(try App(same).send("GET", "/tokenizer_info").json["model"] == "a")
+    withExtendedLifetime(first) {}
     write("{2}", to: folder.path + "/b/tokenizer.json")
     let aliased = try fleet(folder, aliases: [.init(name: "*", model: "b")])
     defer { aliased.stop() }
+    let second = try aliased.lease("")
     #expect(try App(aliased).send("GET", "/tokenizer_info").json["model"] == "b")
+    withExtendedLifetime(second) {}
     #expect(
       try App(aliased).send("POST", "/detokenize", body: #"{"tokens":[256]}"#).json["content"]
         == "</tool_call>")

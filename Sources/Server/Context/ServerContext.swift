@@ -45,9 +45,13 @@ struct ServerContext: Sendable {
   }
 
   /// As `request`, whatever the model is for.
-  func anyRequest(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
-    let name = body["model"]?.stringValue ?? ""
-    let lease = name.utf8.isEmpty ? try models.leaseFirst() : try models.lease(name)
+  ///
+  /// - Parameter loads: false for a GET, which any page of the web can have a browser send: 503 for a model that is not
+  ///   loaded.
+  func anyRequest(
+    _ body: JSONValue, loads: Bool = true, for context: ConnectionContext
+  ) throws(APIError) -> RequestContext {
+    let lease = try models.lease(body["model"]?.stringValue ?? "", loads: loads)
     return RequestContext(server: self, lease: lease, for: context)
   }
 
@@ -56,7 +60,7 @@ struct ServerContext: Sendable {
   ///
   /// - Parameter http: its address may name the model, where the body does not.
   func tokenRequest(
-    _ http: Request, _ body: JSONValue, for context: ConnectionContext
+    _ http: Request, _ body: JSONValue, loads: Bool = true, for context: ConnectionContext
   ) throws(APIError) -> RequestContext {
     let named = body["model"]?.stringValue.flatMap { $0.utf8.isEmpty ? nil : $0 } ?? http.query("model")
     if named == nil, models.catalog.resolve("") == nil, let others = models.catalog.tokenizersDiffer {
@@ -68,7 +72,7 @@ struct ServerContext: Sendable {
           + ". Name one as 'model' in the body, or as ?model= in the address; --alias '*'=MODEL names it for all who "
           + "cannot.")
     }
-    return try anyRequest(["model": named.map(JSONValue.string) ?? .null], for: context)
+    return try anyRequest(["model": named.map(JSONValue.string) ?? .null], loads: loads, for: context)
   }
 
   /// What a client has stored.

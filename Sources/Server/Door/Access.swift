@@ -113,13 +113,15 @@ package final class Access: Sendable {
 
   /// The answer to a preflight.
   private func checkOrigin(_ request: Request) throws(APIError) -> Response? {
-    guard let origin = request.headers["origin"] else { return nil }
+    guard let origin = request.headers["origin"] else {
+      // A browser names no origin where a page of any site has it fetch an image or a script, or follow a link.
+      guard !settings.origins.takesAll, request.headers.hasToken("cross-site", in: "sec-fetch-site"),
+        !Self.opensPage(request)
+      else { return nil }
+      throw .originNotAllowed("another site")
+    }
     guard settings.origins.answer(to: origin, host: request.host?.name) != nil else {
-      throw APIError(
-        status: 403, type: "permission_error", code: "origin_not_allowed",
-        message: "Pages of '\(APIError.shortened(origin))' may not use this server. "
-          + "Start it with --allow-origin to let them, or with --allow-desktop-apps for a program's own pages."
-      )
+      throw .originNotAllowed("'\(APIError.shortened(origin))'")
     }
     guard request.method == "OPTIONS", request.headers.contains("access-control-request-method") else {
       return nil
@@ -131,6 +133,12 @@ package final class Access: Sendable {
     }
     response.headers.add("access-control-max-age", "\(Self.preflightSeconds)")
     return response
+  }
+
+  /// Whether a person follows a link to the chat page; in a frame it is none.
+  private static func opensPage(_ request: Request) -> Bool {
+    request.path.utf8.elementsEqual("/".utf8) && request.headers.hasToken("navigate", in: "sec-fetch-mode")
+      && request.headers.hasToken("document", in: "sec-fetch-dest")
   }
 
   private func checkKey(_ request: Request, _ context: ConnectionContext) throws(APIError) {
@@ -175,12 +183,15 @@ package final class Access: Sendable {
 
   // MARK: Responses
 
-  /// Lets the page that asked read the answer, if it may.
+  /// Lets the page that asked read the answer, if it may; to no other is it a script, a style or a picture.
   func dress(_ response: Response, to request: Request) -> Response {
-    guard let origin = request.headers["origin"] else { return response }
     var response = response
+    response.headers.set("x-content-type-options", "nosniff")
+    response.headers.set("cross-origin-resource-policy", "same-origin")
+    guard let origin = request.headers["origin"] else { return response }
     response.headers.add("vary", "Origin")
     guard let allowed = settings.origins.answer(to: origin, host: request.host?.name) else { return response }
+    response.headers.set("cross-origin-resource-policy", "cross-origin")
     // Never with `access-control-allow-credentials`: a key is not a cookie, the page has to know it.
     response.headers.add("access-control-allow-origin", allowed)
     response.headers.add("access-control-expose-headers", Self.exposed)
@@ -193,6 +204,14 @@ extension APIError {
     APIError(
       status: 429, type: "rate_limit_error", code: "too_many_wrong_keys",
       message: "Too many wrong API keys came from this address. Try again later.", retryAfter: retryAfter)
+  }
+
+  /// - Parameter whose: `'https://a.example'`, or words.
+  fileprivate static func originNotAllowed(_ whose: String) -> APIError {
+    APIError(
+      status: 403, type: "permission_error", code: "origin_not_allowed",
+      message: "Pages of \(whose) may not use this server. "
+        + "Start it with --allow-origin to let them, or with --allow-desktop-apps for a program's own pages.")
   }
 
   fileprivate static func invalidKey(_ message: String) -> APIError {

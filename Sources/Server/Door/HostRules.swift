@@ -54,7 +54,7 @@ package struct HostRules: Sendable {
 /// The web pages that may send requests.
 package struct OriginRules: Sendable {
   private let allowed: [String]
-  private let takesAll: Bool
+  let takesAll: Bool
   private let takesDesktop: Bool
 
   /// Schemes of pages that desktop programs bring along: Obsidian and other Electron programs, Tauri, Visual Studio

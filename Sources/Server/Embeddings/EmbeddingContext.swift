@@ -34,16 +34,16 @@ extension ServerContext {
   /// The model that a body names; where it names none, the first that makes vectors, or scores, else the other of the two,
   /// else the first of all.
   func textModel(
-    _ body: JSONValue, scores: Bool, for context: ConnectionContext
+    _ body: JSONValue, scores: Bool, loads: Bool = true, for context: ConnectionContext
   ) throws(APIError) -> RequestContext {
     guard body["model"]?.stringValue?.isEmpty ?? true else { return try anyRequest(body, for: context) }
     let all = models.statuses
     let embedders = all.filter { $0.source.makes(scores: false, $0.model?.loaded) }
     let rerankers = all.filter { $0.source.makes(scores: true, $0.model?.loaded) }
     guard let found = (scores ? rerankers + embedders : embedders + rerankers).first else {
-      return try anyRequest(body, for: context)
+      return try anyRequest(body, loads: loads, for: context)
     }
-    return RequestContext(server: self, lease: try models.lease(found.source.id), for: context)
+    return RequestContext(server: self, lease: try models.lease(found.source.id, loads: loads), for: context)
   }
 }
 

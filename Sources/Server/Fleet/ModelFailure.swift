@@ -87,6 +87,15 @@ extension APIError {
       message: "The model '\(id)' is held by the program that serves it, which alone can unload it.")
   }
 
+  /// What is asked with a GET loads nothing.
+  static func modelNotLoaded(_ id: String) -> APIError {
+    APIError(
+      status: 503, type: "server_error", code: "model_not_loaded", param: "model",
+      message:
+        "The model '\(id)' is not loaded, and this request loads none: ask it for an answer, or load it with "
+        + "POST /models/load.")
+  }
+
   init(_ failure: ModelFailure) {
     switch failure {
     case .broken(let source, _):

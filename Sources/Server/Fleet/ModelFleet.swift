@@ -124,8 +124,19 @@ package final class ModelFleet: Sendable {
 
   // MARK: For requests
 
-  /// The model of that name, for as long as the lease is held; loads it if it must be.
-  func lease(_ name: String) throws(APIError) -> ModelLease { try lease(find(name)) }
+  /// The model of that name, for as long as the lease is held. An empty name is the model that has every other name, else
+  /// the first of the list: what requests mean that may leave the name out and do.
+  ///
+  /// - Parameter loads: whether it is loaded where it is not; otherwise that is 503, and asking keeps no model.
+  func lease(_ name: String, loads: Bool = true) throws(APIError) -> ModelLease {
+    let isNamed = !name.utf8.isEmpty
+    guard let source = isNamed ? try find(name) : catalog.resolve("") ?? catalog.sources.first else {
+      throw notFound("")
+    }
+    guard !loads else { return try lease(source) }
+    if let lease = state.withLock({ take(source.id, &$0, countsAsUse: false) }) { return lease }
+    throw .modelNotLoaded(source.id)
+  }
 
   /// Loads a model and waits for it, at the start.
   ///
@@ -134,13 +145,6 @@ package final class ModelFleet: Sendable {
     state.update { $0.isStarting = true }
     defer { state.update { $0.isStarting = false } }
     if case .failure(let failure) = obtain(try find(name)) { throw PreloadError(failure: failure) }
-  }
-
-  /// What requests mean that may leave the name out and do: the model that has every other name, else the first of the
-  /// list.
-  func leaseFirst() throws(APIError) -> ModelLease {
-    guard let first = catalog.resolve("") ?? catalog.sources.first else { throw notFound("") }
-    return try lease(first)
   }
 
   private func find(_ name: String) throws(APIError) -> ModelSource {

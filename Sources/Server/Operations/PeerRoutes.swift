@@ -29,12 +29,12 @@ struct PeerRoutes {
   /// The model that `?model=` names, else the first one.
   private func model(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestContext {
     let name = http.query("model")
-    return try server.anyRequest(["model": name.map(JSONValue.string) ?? .null], for: context)
+    return try server.anyRequest(["model": name.map(JSONValue.string) ?? .null], loads: false, for: context)
   }
 
   /// Special tokens and the template, as tools that count tokens elsewhere want them.
   private func tokenizer(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let model = try server.tokenRequest(http, [:], for: context).model
+    let model = try server.tokenRequest(http, [:], loads: false, for: context).model
     var info = JSONObject([
       ("model", .string(model.id)),
       ("tokenizer_class", "PreTrainedTokenizerFast"), ("vocab_size", .int(model.tokenizer.vocabularySize)),

@@ -42,9 +42,9 @@ package struct Page: Sendable {
   ].joined(separator: "; ")
 
   private static let security: Headers = [
-    "content-security-policy": policy, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+    "content-security-policy": policy, "referrer-policy": "no-referrer",
     "permissions-policy": "camera=(self), microphone=(self), geolocation=()",
-    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
   ]
 
   private let entries: [Entry]

@@ -201,7 +201,7 @@ struct TEIRoutes {
 
   /// What the first model that makes vectors or scores is.
   private func info(_ context: ConnectionContext) throws(APIError) -> Response {
-    let core = try server.textModel([:], scores: false, for: context)
+    let core = try server.textModel([:], scores: false, loads: false, for: context)
     guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
     let labels = embedder.labels.enumerated()
     let type: JSONValue =

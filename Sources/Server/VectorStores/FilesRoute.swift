@@ -146,7 +146,6 @@ struct FilesRoute {
     var response = Response(contentType: file.contentType, bytes: try server.library().content(of: file))
     // Nothing of a client's runs on the server's origin.
     response.headers.add("content-disposition", "attachment")
-    response.headers.add("x-content-type-options", "nosniff")
     return response
   }
 
