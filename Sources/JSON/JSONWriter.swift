@@ -76,6 +76,17 @@ package struct JSONWriter {
 
   private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
+  /// Bytes that a string has as JSON, with its quotes: up to six for one of its own.
+  package static func bytes(of string: String) -> Int {
+    string.utf8.reduce(2) { count, byte in
+      switch byte {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x08...0x0A, 0x0C, 0x0D: count + 2
+      case 0..<0x20: count + 6
+      default: count + 1
+      }
+    }
+  }
+
   /// Writes a string with its quotes.
   package mutating func writeString(_ string: String) {
     bytes.append(UInt8(ascii: "\""))

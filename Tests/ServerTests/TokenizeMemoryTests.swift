@@ -43,6 +43,34 @@ import Testing
     #expect(count > 90)
   }
 
+  @Test func `while an answer is read only its tokens are held`() throws {
+    let garage = Garage(limit: 1 << 20)
+    let fleet = try garage.fleet(["m"])
+    defer { fleet.stop() }
+    var request = try Request("POST", "/tokenize")
+    request.body = Array(#"{"with_pieces":true,"content":"\#(String(repeating: "a", count: 5000))"}"#.utf8)
+    var response: Response? = App(fleet).answer(request, ConnectionContext())
+    #expect(response?.status == 200)
+    #expect(garage.ledger.bytes(of: .answers) == 20_000)
+    #expect(garage.ledger.snapshot().lines.contains { $0.kind == .answers && $0.peak == 240_000 })
+    response = nil
+    #expect(garage.ledger.bytes(of: .answers) == 0)
+  }
+
+  @Test func `a text is claimed by what it takes as JSON`() throws {
+    let tokens = Array(repeating: "1", count: 1000).joined(separator: ",")
+    var request = try Request("POST", "/detokenize")
+    request.body = Array(#"{"tokens":[\#(tokens)]}"#.utf8)
+    let ledger = MemoryLedger()
+    let context = ConnectionContext()
+    context.memory = MemoryLoan(ledger, for: .answers, patience: 0)
+    let answer = makeApp(FakeService("x")).answer(request, context)
+    let bytes = try answer.collectedBody()
+    // A control character has six.
+    #expect(bytes.count == 12_026)
+    #expect(ledger.bytes(of: .answers) >= 4 * 1000 + 2 * 12_000)
+  }
+
   @Test func `text that would need more than is left is refused, and what was claimed is given back`() throws
   {
     let garage = Garage(limit: 20_000)

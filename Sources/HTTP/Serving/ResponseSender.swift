@@ -33,6 +33,9 @@ struct ResponseSender {
     }
   }
 
+  /// Bodies up to this size go out in one write with the head; a copy of a longer one would hold its memory twice.
+  private static let copiedBytes = 64 << 10
+
   private static func hasNoBody(_ status: Int) -> Bool { status < 200 || status == 204 || status == 304 }
 
   private func send(
@@ -41,7 +44,12 @@ struct ResponseSender {
     let hasNoBody = Self.hasNoBody(response.status)
     var out = head(response, hasNoBody ? .none : .length(bytes.count), exchange, keepsAlive: keepsAlive)
     let isSent = !hasNoBody && exchange.request.method != "HEAD"
-    if isSent { out += bytes }
+    if isSent, bytes.count > Self.copiedBytes {
+      try socket.send(out, stallSeconds: stallSeconds)
+      out = bytes
+    } else if isSent {
+      out += bytes
+    }
     try socket.send(out, stallSeconds: stallSeconds)
     return Outcome(
       status: response.status, bytes: isSent ? bytes.count : 0, keepsAlive: keepsAlive, isCut: false)

@@ -24,8 +24,12 @@ struct TokenizeRoutes {
       ])
   }
 
-  private func answer(_ json: JSONValue, ignored: [String]) throws(APIError) -> Response {
+  /// - Parameter bytes: of the answer, where it may be long. It is there twice while it grows.
+  private func answer(
+    _ json: JSONValue, of bytes: Int = 0, _ context: ConnectionContext, ignored: [String]
+  ) throws(APIError) -> Response {
     try server.checkUnknown(ignored)
+    try claim(2 * bytes, of: context.memory)
     var response = Response(json: json)
     response.nameIgnored(ignored)
     return response
@@ -52,8 +56,11 @@ struct TokenizeRoutes {
     if case .text(let text) = request.input {
       try claim(RequestContext.workForTokens(ofBytes: text.utf8.count), of: loan)
     }
+    let tokens = try tokens(of: request, core)
+    // The answer is written part by part, however long its client takes to read it: this is all that stays.
+    loan.shrink(to: tokens.count * MemoryLayout<Int32>.stride)
     var response = TokenList(
-      tokens: try tokens(of: request, core), tokenizer: core.model.tokenizer,
+      tokens: tokens, tokenizer: core.model.tokenizer,
       maxContext: core.model.contextTokens, wantsPieces: request.wantsPieces,
       wantsStrings: request.wantsStrings, loan: loan
     ).response
@@ -77,11 +84,14 @@ struct TokenizeRoutes {
     let core = try server.tokenRequest(http, body, for: context)
     let request = try DetokenizeRequest(
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    // Ids of long tokens are many times smaller than their text, which is written twice.
+    // Ids of long tokens are many times smaller than their text, which grows to it: a byte that is no character becomes
+    // three.
     let bytes = request.tokens.reduce(0) { $0 + core.model.tokenizer.bytes(of: $1).count }
-    try claim(5 * bytes, of: context.memory)
-    let text = JSONValue.string(core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false))
-    return try answer(["content": text, "prompt": text], ignored: request.ignored)
+    try claim(4 * bytes, of: context.memory)
+    let text = core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false)
+    return try answer(
+      ["content": .string(text), "prompt": .string(text)], of: 2 * JSONWriter.bytes(of: text), context,
+      ignored: request.ignored)
   }
 
   // MARK: Prompts
@@ -94,14 +104,16 @@ struct TokenizeRoutes {
       body = .object(object)
     }
     let (prompt, request) = try prompt(of: body, core)
-    return try answer(["prompt": .string(prompt.text)], ignored: request.ignored)
+    return try answer(
+      ["prompt": .string(prompt.text)], of: JSONWriter.bytes(of: prompt.text), context,
+      ignored: request.ignored)
   }
 
   private func countInput(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
     let (prompt, request) = try prompt(of: body, server.request(body, for: context))
     return try answer(
-      ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)],
+      ["object": "response.input_tokens", "input_tokens": .int(prompt.tokens.count)], context,
       ignored: request.ignored)
   }
 

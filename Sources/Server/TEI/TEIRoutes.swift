@@ -168,21 +168,35 @@ struct TEIRoutes {
     let bytes = request.texts.reduce(0) { $0 + prompt.utf8.count + $1.utf8.count }
     try claim(RequestContext.workForTokens(ofBytes: bytes), of: context.memory)
     let tokenizer = core.model.tokenizer
-    let lists = request.texts.map { text -> JSONValue in
-      let ids = tokenizer.encode(prompt + text, addSpecialTokens: request.addsSpecialTokens)
-      return .array(
-        ids.map { id in
-          // Where a token begins in the text is not known here; TEI leaves it out for special tokens.
-          [
-            "id": .int(Int(id)), "text": .string(tokenizer.token(of: id) ?? ""),
-            "special": .bool(tokenizer.isSpecial(id)), "start": nil, "stop": nil,
-          ]
-        })
-    }
     var work = TEIWork(characters: request.texts.reduce(0) { $0 + $1.count })
-    work.tokens = lists.reduce(0) { $0 + ($1.arrayValue?.count ?? 0) }
-    return finished(.array(lists), work, request.ignored)
+    var writer = JSONWriter()
+    writer.writeRaw("[")
+    for (index, text) in request.texts.enumerated() {
+      let ids = tokenizer.encode(prompt + text, addSpecialTokens: request.addsSpecialTokens)
+      work.tokens += ids.count
+      func spelling(_ id: Int32) -> String { tokenizer.token(of: id) ?? "" }
+      // As values they would take 300 bytes each. The text is there twice while it grows.
+      try claim(
+        2 * ids.reduce(0) { $0 + Self.bytesAroundToken + JSONWriter.bytes(of: spelling($1)) },
+        of: context.memory)
+      if index > 0 { writer.separate() }
+      writer.writeRaw("[")
+      for (place, id) in ids.enumerated() {
+        if place > 0 { writer.separate() }
+        // Where a token begins in the text is not known here; TEI leaves it out for special tokens.
+        writer.write([
+          "id": .int(Int(id)), "text": .string(spelling(id)), "special": .bool(tokenizer.isSpecial(id)),
+          "start": nil, "stop": nil,
+        ])
+      }
+      writer.writeRaw("]")
+    }
+    writer.writeRaw("]")
+    return finished(bytes: writer.bytes, work, request.ignored)
   }
+
+  /// Of a token of /tokenize, beside its spelling.
+  private static let bytesAroundToken = 68
 
   private func decode(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
     let core = try server.anyRequest(body, for: context)
@@ -190,13 +204,13 @@ struct TEIRoutes {
       body, limits: core.limits, vocabularySize: core.model.vocabularySize)
     let tokenizer = core.model.tokenizer
     let bytes = request.lists.reduce(0) { $0 + $1.reduce(0) { $0 + tokenizer.bytes(of: $1).count } }
-    try claim(5 * bytes, of: context.memory)
-    let texts = request.lists.map {
-      JSONValue.string(tokenizer.decode($0, skipSpecialTokens: request.skipsSpecialTokens))
-    }
+    // As in /detokenize.
+    try claim(4 * bytes, of: context.memory)
+    let texts = request.lists.map { tokenizer.decode($0, skipSpecialTokens: request.skipsSpecialTokens) }
+    try claim(2 * texts.reduce(0) { $0 + JSONWriter.bytes(of: $1) }, of: context.memory)
     var work = TEIWork(characters: 0)
     work.tokens = request.lists.reduce(0) { $0 + $1.count }
-    return finished(.array(texts), work, request.ignored)
+    return finished(.array(texts.map(JSONValue.string)), work, request.ignored)
   }
 
   /// What the first model that makes vectors or scores is.

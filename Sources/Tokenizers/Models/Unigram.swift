@@ -28,33 +28,33 @@ struct Unigram: Sendable {
   private struct Node {
     var score = 0.0
     /// Where its last token starts; -1 while nothing ends here.
-    var start = -1
+    var start: Int32 = -1
     var id: Int32 = -1
   }
 
   /// Appends the tokens of a piece.
   func encode(_ bytes: [UInt8], _ piece: Range<Int>, into ids: inout [Int32]) {
     let nodes = bestPaths(bytes, piece)
-    // Backwards along the best path; neighbouring unknown characters are one token.
-    var parts: [(range: Range<Int>, id: Int32)] = []
-    var end = piece.count
+    // Backwards along the best path.
+    var ends: [Int32] = []
+    var end = Int32(truncatingIfNeeded: piece.count)
     while end > 0 {
-      let node = nodes[end]
-      let range = piece.lowerBound + node.start..<piece.lowerBound + end
-      if node.id < 0, let last = parts.last, last.id < 0 {
-        parts[parts.count - 1].range = range.lowerBound..<last.range.upperBound
-      } else {
-        parts.append((range, node.id))
-      }
-      end = node.start
+      ends.append(end)
+      end = nodes[Int(end)].start
     }
-    for part in parts.reversed() {
-      if part.id >= 0 {
-        ids.append(part.id)
-      } else {
-        appendUnknown(bytes, part.range, to: &ids)
+    // Neighbouring unknown characters are one token.
+    var unknownStart: Int32?
+    for end in ends.reversed() {
+      let node = nodes[Int(end)]
+      guard node.id >= 0 else {
+        if unknownStart == nil { unknownStart = node.start }
+        continue
       }
+      if let start = unknownStart { appendUnknown(bytes, piece, start, node.start, to: &ids) }
+      unknownStart = nil
+      ids.append(node.id)
     }
+    if let start = unknownStart { appendUnknown(bytes, piece, start, ends.first ?? 0, to: &ids) }
   }
 
   private func bestPaths(_ bytes: [UInt8], _ piece: Range<Int>) -> [Node] {
@@ -68,14 +68,15 @@ struct Unigram: Sendable {
         let target = end - piece.lowerBound
         let score = base + scores[Int(id)]
         if nodes[target].start < 0 || score > nodes[target].score {
-          nodes[target] = Node(score: score, start: at, id: id == unknown ? -1 : id)
+          nodes[target] = Node(
+            score: score, start: Int32(truncatingIfNeeded: at), id: id == unknown ? -1 : id)
         }
         if target - at == character { hasSingle = true }
       }
       if !hasSingle {
         let score = base + unknownScore
         if nodes[at + character].start < 0 || score > nodes[at + character].score {
-          nodes[at + character] = Node(score: score, start: at, id: -1)
+          nodes[at + character] = Node(score: score, start: Int32(truncatingIfNeeded: at), id: -1)
         }
       }
       at += character
@@ -83,7 +84,10 @@ struct Unigram: Sendable {
     return nodes
   }
 
-  private func appendUnknown(_ bytes: [UInt8], _ range: Range<Int>, to ids: inout [Int32]) {
+  private func appendUnknown(
+    _ bytes: [UInt8], _ piece: Range<Int>, _ start: Int32, _ end: Int32, to ids: inout [Int32]
+  ) {
+    let range = piece.lowerBound + Int(start)..<piece.lowerBound + Int(end)
     // Fused unknown characters may spell a token that no single path gave.
     if let id = vocabulary.id(of: bytes, range) {
       ids.append(id)
