@@ -19,6 +19,7 @@ import selectors
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -26,8 +27,9 @@ from collections import Counter
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from reliability.watch import CHAT, body, encode, get, is_at_rest, responses, state, together, wait_for
-from server import Server
+from server import ROOT, Server
 
+ENCODER = ROOT / "Fixtures" / "models" / "encoder-tiny"
 WARM_UP = 10_000
 QUARTERS = 4
 QUESTIONS = ("What is the capital of France?", "Tell me a story.", "Is Paris the capital of France?", "Hello!",
@@ -118,6 +120,7 @@ class Client:
         self.chance = random.Random(seed)
         self.counts, self.problems = Counter(), []
         self.good = requests_of(target)
+        self.seed = seed
 
     def run(self, count, end):
         while count > 0 and time.monotonic() < end and len(self.problems) < 5:
@@ -130,6 +133,10 @@ class Client:
                     self.blunder()
                 elif kind < 0.23:
                     self.dawdle()
+                elif kind < 0.26:
+                    self.search()
+                elif kind < 0.27:
+                    self.batch()
                 else:
                     self.ask()
             except (OSError, AssertionError, IndexError, ValueError) as problem:
@@ -179,6 +186,70 @@ class Client:
         status, _, content = exchange(self.target, data)
         if not 400 <= status < 500:
             self.problems.append(f"bad input got {status}: {content[:200]}")
+
+    def call(self, method, path, content=b"", kind="application/json"):
+        """What is answered, as JSON where it is; tried again while the server is full."""
+        while True:
+            data = encode(path, content, f"Content-Type: {kind}", "Connection: close", method=method)
+            status, headers, data = exchange(self.target, data)
+            if status != 429:
+                break
+            self.counts["429"] += 1
+            time.sleep(self.chance.random())
+        assert status == 200, (method, path, status, data[:300])
+        return json.loads(data) if headers["content-type"] == "application/json" else data
+
+    def upload(self, name, purpose, text):
+        form = (f'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\n{purpose}\r\n--b\r\n'
+                f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n{text}\r\n--b--\r\n')
+        return self.call("POST", "/v1/files", form.encode(), "multipart/form-data; boundary=b")["id"]
+
+    def poll(self, path):
+        """The object there when it is no longer worked on."""
+        end = time.monotonic() + 120
+        while (found := self.call("GET", path))["status"] in ("in_progress", "validating", "finalizing", "cancelling"):
+            assert time.monotonic() < end, found
+            time.sleep(0.1)
+        return found
+
+    def search(self):
+        """Puts files into a store, finds what stands in one, takes it away, and finds it no more."""
+        self.counts["store"] += 1
+        words = [f"w{self.seed}x{self.chance.randrange(10**9)}" for _ in range(3)]
+        files = [self.upload(f"{word}.md", "assistants", f"# About {word}\n\n" + f"The lantern {word} hangs in a harbour. " * 30)
+                 for word in words]
+        store = self.call("POST", "/v1/vector_stores", dict(name=words[0], file_ids=files))["id"]
+        path = f"/v1/vector_stores/{store}"
+        counts = self.poll(path)["file_counts"]
+        assert counts["completed"] == 3, counts
+
+        def found():
+            page = self.call("POST", f"{path}/search", dict(query=f"where does {words[1]} hang?"))
+            return [result["file_id"] for result in page["data"]]
+
+        assert files[1] in found(), (store, files)
+        self.call("DELETE", f"/v1/files/{files[1]}")
+        assert files[1] not in found(), (store, files)
+        self.call("DELETE", path)
+        for file in (files[0], files[2]):
+            self.call("DELETE", f"/v1/files/{file}")
+
+    def batch(self):
+        """Two requests that are answered in the background as they are alone."""
+        self.counts["batch"] += 1
+        names = ("chat 0", "chat 2")
+        lines = [dict(custom_id=name, method="POST", url=CHAT, body=self.good[name][1]) for name in names]
+        file = self.upload("in.jsonl", "batch", "\n".join(map(json.dumps, lines)))
+        batch = self.call("POST", "/v1/batches", dict(input_file_id=file, endpoint=CHAT, completion_window="24h"))["id"]
+        done = self.poll(f"/v1/batches/{batch}")
+        assert done["request_counts"] == {"total": 2, "completed": 2, "failed": 0}, done
+        for text in self.call("GET", f"/v1/files/{done['output_file_id']}/content").splitlines():
+            answer = json.loads(text)
+            got = json.dumps(answer["response"]["body"]["choices"])
+            assert got == self.expected[answer["custom_id"]], (answer, self.expected[answer["custom_id"]])
+        self.call("DELETE", f"/v1/batches/{batch}")
+        for name in (file, done["output_file_id"]):
+            self.call("DELETE", f"/v1/files/{name}")
 
     def dawdle(self):
         self.counts["slow"] += 1
@@ -342,8 +413,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.warm_up is None:
         arguments.warm_up = max(WARM_UP, arguments.requests // 4)
-    server = Server(arguments.binary, "--test-hooks", "--max-connections", str(arguments.idle + arguments.clients + 200), "--log-level", "error",
-                    "--store-responses", "50", *(["--threads", str(arguments.threads)] if arguments.threads else []))
+    folder = tempfile.TemporaryDirectory()
+    server = Server(arguments.binary, "--model", str(ENCODER), "--state-dir", folder.name, "--test-hooks", "--max-connections",
+                    str(arguments.idle + arguments.clients + 200), "--log-level", "error", "--store-responses", "50", *(["--threads", str(arguments.threads)] if arguments.threads else []))
     target = Target(server.host, server.port, server.model)
     try:
         expected = {name: comparable(path, *exchange(target, encode(path, content, "Connection: close"))[::2])
@@ -376,6 +448,7 @@ def main():
         wrong = verdicts(before, after, done, problems, times, arguments)
     finally:
         code = server.stop()
+        folder.cleanup()
     if code != 0:
         wrong.append(f"the server ended with {code}: {server.log[-5:]}")
     for line in wrong:
