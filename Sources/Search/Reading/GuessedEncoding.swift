@@ -43,7 +43,8 @@ enum GuessedEncoding {
     Guess("GB18030", "GBK", "的是不了在有我一人这"), Guess("BIG5-HKSCS", "Big5", "的是不了在有我一人這"),
     Guess("CP949", "EUC-KR", "이다는을의에가고하지"),
     Guess("CP1251", "Windows-1251", "оеаинтсрвл", percent: 50, least: 10),
-    Guess("KOI8-R", "KOI8-R", "оеаинтсрвл", percent: 50, least: 10),
+    // Where KOI8-R draws boxes, KOI8-U has the other letters of Ukrainian.
+    Guess("KOI8-U", "KOI8-R", "оеаинтсрвл", percent: 50, least: 10),
   ]
 
   private static func count(_ letters: Set<UInt32>, in text: [UInt8]) -> (found: Int, all: Int) {
