@@ -25,6 +25,21 @@ enum Manifest {
     return table
   }()
 
+  /// Folder of `Sources` → most lines of Swift in it.
+  static let budgets: [String: Int] = {
+    guard let bytes = try? File.read(TestData.root + "/Package.swift", limit: 1 << 20) else { return [:] }
+    let text = String(decoding: bytes, as: UTF8.self)
+    guard let start = text.firstRange(of: "let budgets = [")?.upperBound,
+      let end = text[start...].firstRange(of: "]")?.lowerBound
+    else { return [:] }
+    var budgets: [String: Int] = [:]
+    for entry in text[start..<end].split(separator: ",") {
+      let parts = entry.split(separator: ":").map { $0.filter { !$0.isWhitespace && $0 != "\"" && $0 != "_" } }
+      if parts.count == 2, let lines = Int(parts[1]) { budgets[parts[0]] = lines }
+    }
+    return budgets
+  }()
+
   /// The parenthesised entries of a list.
   private static func entries(of opening: String, in text: String) -> [Substring] {
     guard let start = text.firstRange(of: opening)?.upperBound else { return [] }
