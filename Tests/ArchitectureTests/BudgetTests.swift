@@ -14,7 +14,8 @@ import Testing
       let budget = Manifest.budgets[module] ?? 0
       #expect(
         count <= budget,
-        "\(module) has \(count) lines of \(budget): delete as much, or raise the number in Package.swift and say why")
+        "\(module) has \(count) lines of \(budget): delete as much, or raise the number in Package.swift and say why"
+      )
     }
   }
 
@@ -22,7 +23,8 @@ import Testing
   @Test func `no budget is far above what its module has`() {
     for (module, count) in Self.lines {
       let budget = Manifest.budgets[module] ?? 0
-      #expect(budget <= count + max(200, count / 20), "\(module) has \(count) lines of \(budget): lower the number")
+      #expect(
+        budget <= count + max(200, count / 20), "\(module) has \(count) lines of \(budget): lower the number")
     }
   }
 }

@@ -34,7 +34,9 @@ enum Manifest {
     else { return [:] }
     var budgets: [String: Int] = [:]
     for entry in text[start..<end].split(separator: ",") {
-      let parts = entry.split(separator: ":").map { $0.filter { !$0.isWhitespace && $0 != "\"" && $0 != "_" } }
+      let parts = entry.split(separator: ":").map {
+        $0.filter { !$0.isWhitespace && $0 != "\"" && $0 != "_" }
+      }
       if parts.count == 2, let lines = Int(parts[1]) { budgets[parts[0]] = lines }
     }
     return budgets
