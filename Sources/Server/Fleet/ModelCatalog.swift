@@ -114,7 +114,9 @@ package struct ModelCatalog: Sendable {
 
   /// A model of the cache, by its name on the hub or a short one, if all of it is there.
   private func pulled(_ name: String) -> ModelSource? {
-    guard let hub, let reference = try? ModelReference(name, host: hub.host) else { return nil }
+    // One model has one name: `resolve` leaves Ollama's tag out.
+    guard let hub, !name.hasSuffix(":latest"), let reference = try? ModelReference(name, host: hub.host)
+    else { return nil }
     let cache = HubCache(root: hub.cache)
     guard let commit = cache.commit(of: reference),
       cache.state(reference.repository, commit: commit) == .whole
