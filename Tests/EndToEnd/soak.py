@@ -115,12 +115,12 @@ def requests_of(target):
 class Client:
     """One thread's share of the load."""
 
-    def __init__(self, target, expected, seed):
+    def __init__(self, target, expected, seed, stores=True):
         self.target, self.expected = target, expected
         self.chance = random.Random(seed)
         self.counts, self.problems = Counter(), []
         self.good = requests_of(target)
-        self.seed = seed
+        self.seed, self.stores = seed, stores
 
     def run(self, count, end):
         while count > 0 and time.monotonic() < end and len(self.problems) < 5:
@@ -133,9 +133,9 @@ class Client:
                     self.blunder()
                 elif kind < 0.23:
                     self.dawdle()
-                elif kind < 0.26:
+                elif kind < 0.26 and self.stores:
                     self.search()
-                elif kind < 0.27:
+                elif kind < 0.27 and self.stores:
                     self.batch()
                 else:
                     self.ask()

@@ -516,7 +516,7 @@ def test_S121_S122_another_model_takes_over(s):
         assert len(page["data"]) == 5
         assert other.stop() == 0
         # Where the old model is served too, it answers until the new index is there.
-        slow = ("--test-hooks", "--step-delay-ms", "50")
+        slow = ("--test-hooks", "--step-delay-ms", "200")
         other = Server(
             s.binary, "--model", renamed, "--model", str(ENCODER), "--embedding-model", "encoder-tiny", *state, *slow, model=DEMO)
         first = json.loads(other.post(path, {"query": "the cat sat"})[2])
