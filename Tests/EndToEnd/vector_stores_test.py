@@ -1,5 +1,6 @@
 """Files and vector stores through the OpenAI SDK, strict about what it reads."""
 
+import concurrent.futures
 import contextlib
 import io
 import json
@@ -516,13 +517,17 @@ def test_S121_S122_another_model_takes_over(s):
         assert len(page["data"]) == 5
         assert other.stop() == 0
         # Where the old model is served too, it answers until the new index is there.
-        slow = ("--test-hooks", "--step-delay-ms", "200")
+        slow = ("--test-hooks", "--step-delay-ms", "500")
         other = Server(
             s.binary, "--model", renamed, "--model", str(ENCODER), "--embedding-model", "encoder-tiny", *state, *slow, model=DEMO)
-        first = json.loads(other.post(path, {"query": "the cat sat"})[2])
+        # The first search has the new index made, and may come after it.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            search = pool.submit(other.post, path, {"query": "the cat sat"})
+            end = time.time() + 20
+            while f'mlxserve_index_rebuild_progress{{store="{store.id}"}}' not in other.get("/metrics")[2].decode():
+                assert time.time() < end, "nobody saw the new index made"
+            first = json.loads(search.result()[2])
         assert "degraded" not in first and len(first["data"]) == 5, first
-        lines = other.get("/metrics")[2].decode()
-        assert f'mlxserve_index_rebuild_progress{{store="{store.id}"}}' in lines, "the new index is there already"
         while f'mlxserve_index_rebuild_progress{{store="{store.id}"}}' in other.get("/metrics")[2].decode():
             again = json.loads(other.post(path, {"query": "the cat sat"})[2])
             assert len(again["data"]) == 5 and "degraded" not in again, again
@@ -533,7 +538,6 @@ def test_S121_S122_another_model_takes_over(s):
 
 
 def test_S127_too_many_searches_are_told(s):
-    import concurrent.futures
     with served(s, "--search-slots", "4", "--test-hooks", "--step-delay-ms", "300") as other:
         client = strict(other)
         store = client.vector_stores.create(file_ids=[upload(client, "a.txt", "the cat sat").id])
