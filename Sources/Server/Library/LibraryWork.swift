@@ -108,8 +108,8 @@ final class LibraryWorker: Sendable {
   }
 
   /// Longest pause of what cannot be done now, seconds, and how often in a row it is tried where not descriptors or memory lack:
-  /// some minutes.
-  private static let (longestPause, mostFailures) = (10.0, 30)
+  /// ten seconds in all, in which other files wait too.
+  private static let (longestPause, mostFailures) = (10.0, 10)
 
   /// Looks through an index. What cannot be read now is looked at when it is used.
   private func inspect(_ store: String) {
