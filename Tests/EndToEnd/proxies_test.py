@@ -222,6 +222,8 @@ def check_drain(front, replicas):
             assert (status, json.loads(content)["error"]["code"]) == (503, "shutting_down"), content
             assert "retry-after" in headers and headers["connection"] == "close"
         # Its five refusals here, and none of what a proxy sent: but nginx, which makes no checks, tries again after 5 s.
+        # One is counted when its answer has gone out, which its client may read first.
+        wait_for(lambda: refusals(leaving) - seen >= 5, 5, "five refusals")
         assert refusals(leaving) - seen in (5, 6), refusals(leaving) - seen
         assert state(other)["started_total"] == answered + 5 * len(mine)
         assert leaving.process.poll() is None
