@@ -868,6 +868,13 @@ def test_a_chat_is_changed_on_a_terminal(server):
             chat.type("Say four.\r")
             chat.expect("tokens/s]")
             chat.expect(">>> ")
+            # What was taken back is not there when the conversation is taken up again.
+            chat.type("Say five.\r")
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type("/undo\r")
+            chat.expect("Forgotten: Say five.")
+            chat.expect(">>> ")
             last = save()
             chat.type("exit\r")
             assert chat.end() == 0

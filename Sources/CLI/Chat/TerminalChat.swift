@@ -70,11 +70,14 @@ struct TerminalChat {
         if isInteractive, session.openCalls.isEmpty, let order = ChatOrder(text) {
           if order == .leave { return ExitCode.success }
           tell(obey(order, &start))
+          // Also what was taken back or answered again.
+          if !session.messages.isEmpty { keep() }
         } else {
           do {
             try say(
               text.hasPrefix("//")
                 ? typed.dropFirst() : text.hasPrefix(Self.fence) ? block(typed, editor) : typed)
+            if isInteractive { keep() }
           } catch {
             Terminal.printError("mlxserve: \(error)")
             if !isInteractive { return ExitCode.checkFailed }
@@ -148,16 +151,16 @@ struct TerminalChat {
     let files = try attached(text)
     for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
     try answer(files.text, files.media)
-    // For --continue; what cannot be kept is none of the user's concern.
-    if isInteractive, let path = Self.lastPath {
-      try? File.makeFolders(String(path.dropLast("/last-chat.json".count)))
-      _ = try? save(path)
-    }
   }
 
   /// The last conversation of this user; nil without a home.
-  private static var lastPath: String? {
-    LineHistory.usualPath.map { String($0.dropLast("history".count)) + "last-chat.json" }
+  private static var lastPath: String? { LineHistory.folder.map { $0 + "/last-chat.json" } }
+
+  /// Keeps the conversation for `--continue`. What cannot be kept is none of the user's concern.
+  private func keep() {
+    guard let folder = LineHistory.folder, let path = Self.lastPath else { return }
+    try? File.makeFolders(folder)
+    _ = try? save(path)
   }
 
   private mutating func answer(_ text: String, _ media: [MediaInput]) throws {

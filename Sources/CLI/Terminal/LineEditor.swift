@@ -19,13 +19,15 @@ struct LineHistory {
     }
   }
 
-  /// The file of this user; nil without a home.
-  static var usualPath: String? {
-    let folder =
+  /// Where the history and the last conversation of this user are; nil without a home.
+  static var folder: String? {
+    let state =
       Environment.value("XDG_STATE_HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
       ?? Environment.value("HOME").map { $0 + "/.local/state" }
-    return folder.map { $0 + "/mlxserve/history" }
+    return state.map { $0 + "/mlxserve" }
   }
+
+  static var usualPath: String? { folder.map { $0 + "/history" } }
 
   /// A history that cannot be written is none of the user's concern.
   mutating func add(_ text: TypedText) {
