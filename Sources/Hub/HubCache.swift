@@ -28,6 +28,13 @@ package struct HubCache: Sendable {
   package func snapshot(_ repository: RepositoryName, commit: String) -> String {
     folder(repository) + "/snapshots/" + commit
   }
+  /// The folder of a model all of which is here; nil for any other.
+  package func wholeSnapshot(of reference: ModelReference) -> String? {
+    guard let commit = commit(of: reference), state(reference.repository, commit: commit) == .whole else {
+      return nil
+    }
+    return snapshot(reference.repository, commit: commit)
+  }
   func lock(_ repository: RepositoryName, _ digest: FileDigest) -> String {
     locks(repository) + "/" + digest.digits + ".lock"
   }

@@ -100,11 +100,7 @@ enum ModelLocator {
 
   /// The folder of a model that is there; nil when it has to be fetched first.
   static func present(_ reference: ModelReference, _ settings: HubSettings) -> String? {
-    let cache = HubCache(root: settings.cache)
-    guard let commit = cache.commit(of: reference),
-      cache.state(reference.repository, commit: commit) == .whole
-    else { return nil }
-    return cache.snapshot(reference.repository, commit: commit)
+    HubCache(root: settings.cache).wholeSnapshot(of: reference)
   }
 
   /// Of the models that this process has in use.

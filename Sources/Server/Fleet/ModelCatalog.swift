@@ -117,11 +117,7 @@ package struct ModelCatalog: Sendable {
     // One model has one name: `resolve` leaves Ollama's tag out.
     guard let hub, !name.hasSuffix(":latest"), let reference = try? ModelReference(name, host: hub.host)
     else { return nil }
-    let cache = HubCache(root: hub.cache)
-    guard let commit = cache.commit(of: reference),
-      cache.state(reference.repository, commit: commit) == .whole
-    else { return nil }
-    return ModelSource(id: name, path: cache.snapshot(reference.repository, commit: commit))
+    return HubCache(root: hub.cache).wholeSnapshot(of: reference).map { ModelSource(id: name, path: $0) }
   }
 
   /// The model that a request means: by its own name, with Ollama's tag `latest` or without, else by an alias; nil when
