@@ -32,17 +32,13 @@ enum ModelLocator {
   /// What a name means: `owner/name`, a short name, or the name alone of a model that is in the cache.
   static func reference(_ text: String, _ settings: HubSettings) throws(HubError) -> ModelReference {
     let reference = try ModelReference(text, host: settings.host)
-    guard !reference.repository.text.contains("/") else {
-      // The hub takes names in any case; folders of the cache have the right one.
-      let low = reference.repository.text.lowercased()
-      let same = HubCache(root: settings.cache).repositories().filter { $0.text.lowercased() == low }
-      guard same.count == 1, let only = same.first else { return reference }
-      return ModelReference(only, revision: reference.revision)
-    }
     let cached = HubCache(root: settings.cache).repositories()
+    // The hub takes names in any case; folders of the cache have the right one.
     let low = reference.repository.text.lowercased()
-    let found = cached.filter { $0.name.lowercased() == low }
+    let hasOwner = low.contains("/")
+    let found = cached.filter { (hasOwner ? $0.text : $0.name).lowercased() == low }
     if found.count == 1, let only = found.first { return ModelReference(only, revision: reference.revision) }
+    if hasOwner { return reference }
     guard found.isEmpty else {
       throw .badName(text, problem: "the cache has several: " + found.map(\.text).joined(separator: ", "))
     }
