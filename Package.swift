@@ -62,7 +62,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 780, "CLI": 8_510, "Chat": 6_270, "Checkpoint": 3_000,
+  "CAPI": 780, "CLI": 8_760, "Chat": 6_270, "Checkpoint": 3_000,
   "Compute": 8_360, "Decoding": 1_830, "Fetch": 410, "Grammar": 12_610,
   "HTTP": 4_360, "Hub": 2_840, "Inference": 5_800, "JSON": 960,
   "Jinja": 5_380, "KernelTypes": 700, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,

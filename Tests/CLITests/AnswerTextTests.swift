@@ -61,6 +61,45 @@ struct AnswerTextTests {
     #expect(plain(shown(#"\*no\*"#)) == "*no*")
   }
 
+  private func coloured(_ code: String, _ language: String) -> String {
+    let text = shown("```\(language)\n\(code)\n```", columns: 100)
+    #expect(plain(text) == "```\(language)\n\(code)\n```")
+    return text.split(separator: "\n").dropFirst().dropLast().joined(separator: "\n").replacing(
+      "\u{1B}[39m", with: ">"
+    ).replacing("\u{1B}[", with: "<")
+  }
+
+  @Test func `code has colours`() {
+    #expect(coloured("def f(x):  # one's", "python") == "<35mdef> f(x):  <90m# one's>")
+    #expect(
+      coloured(#"print("a # b\"c", 'd', 12.5)"#, "py") == #"print(<32m"a # b\"c">, <32m'd'>, <33m12>.<33m5>)"#
+    )
+    #expect(coloured("let x = 1 // no\ny", "swift") == "<35mlet> x = <33m1> <90m// no>\ny")
+    #expect(coloured("/* a\nb */ if", "c") == "<90m/* a\nb */> <35mif>")
+    #expect(coloured("fn f<'a>(x: &'a str) -> 'b' {}", "rust") == "<35mfn> f<'a>(x: &'a str) -> 'b' {}")
+    #expect(coloured("SELECT a -- b\nfrom t", "sql") == "<35mSELECT> a <90m-- b>\n<35mfrom> t")
+    #expect(coloured("echo $# a#b http://x # c", "sh") == "echo $# a#b http://x <90m# c>")
+    #expect(coloured(#"{"a": true, "b": 1}"#, "json") == #"{<32m"a">: <35mtrue>, <32m"b">: <33m1>}"#)
+    #expect(coloured("+in\n-out\n - same", "diff") == "<32m+in>\n<31m-out>\n - same")
+    #expect(coloured(#"f"{a}" if"#, "py") == #"f<32m"{a}"> <35mif>"#)
+    let long = "x = \"\"\"a\n \"b\" if\n\"\"\" if"
+    #expect(coloured(long, "py") == "x = <32m\"\"\"a\n \"b\" if\n\"\"\"> <35mif>")
+    // A string that has no end ends with its line; what names no known language is plain.
+    #expect(coloured("x = \"open\nfor", "python") == "x = <32m\"open>\n<35mfor>")
+    for language in ["", "text", "brainf"] { #expect(coloured("if \"x\" # y", language) == "if \"x\" # y") }
+    #expect(shown("```py\n\"open").hasSuffix("\"open\u{1B}[39m"))
+    #expect(shown("```py\nif x\n```", markdown: false) == "```py\nif x\n```")
+  }
+
+  @Test func `an answer goes on at the width that the window has now`() {
+    var answer = AnswerText(.init(columns: 20))
+    let first = answer.feed("one two three four five ")
+    answer.style.columns = 9
+    #expect(
+      first + answer.feed("six seven eight ") + answer.finish()
+        == "one two three four\nfive six\nseven\neight")
+  }
+
   @Test func `code in a list ends where its fence does`() {
     let text = "- a\n  ```sh\n  x **y\n  ```\n- **b**"
     #expect(shown(text).hasSuffix("• \u{1B}[1mb\u{1B}[22m"))
@@ -83,7 +122,7 @@ struct AnswerTextTests {
 
   @Test func `how the text is cut makes no difference`() {
     let text =
-      "# T\n\nSome **bold words** and `code` here, 你好 and more.\n\n1. one\n2. two\n\n```swift\nlet x = 1\n```\nend."
+      "# T\n\nSome **bold words** and `code` here, 你好 and more.\n\n1. one\n2. two\n\n```swift\nlet x = \"a b\" // c\n/* d e */\n```\nend."
     let whole = shown(text)
     for pieces in [1, 2, 3, 7] { #expect(shown(text, pieces: pieces) == whole, "\(pieces)") }
   }

@@ -128,6 +128,30 @@ struct LineEditorTests {
     #expect(EditedText("a\u{1B}[2Jb").picture(prompt: "", columns: 40).rows == ["a\u{FFFD}[2Jb"])
   }
 
+  @Test func `a picture breaks between words`() {
+    func rows(_ text: String, columns: Int = 12) -> [String] {
+      EditedText(text).picture(prompt: ">>> ", columns: columns).rows
+    }
+    #expect(rows("one two three") == [">>> one two ", "three"])
+    // The space at the border is on neither row.
+    #expect(rows("one four three") == [">>> one four", "three"])
+    // What no row has room for is broken where it must be.
+    #expect(rows("a bbbbbbbbbbbbbbbb") == [">>> a bbbbbb", "bbbbbbbbbb"])
+    #expect(rows("bbbbbbbbb ccc") == [">>> bbbbbbbb", "b ccc"])
+    #expect(rows("ab 你好吗 cd") == [">>> ab 你好", "吗 cd"])
+    var text = EditedText("one four three")
+    for _ in 0..<5 { _ = text.apply(.left) }
+    let picture = text.picture(prompt: ">>> ", columns: 12)
+    #expect((picture.row, picture.column) == (1, 0))
+  }
+
+  @Test func `rows that a narrower window breaks are counted`() {
+    let picture = EditedText("one two three four five").picture(prompt: ">>> ", columns: 16)
+    #expect(picture.rows == [">>> one two ", "three four five"] && picture.row == 1)
+    #expect(picture.rowsAbove(columns: 16) == 1 && picture.rowsAbove(columns: 40) == 1)
+    #expect(picture.rowsAbove(columns: 6) == 2 + 2)
+  }
+
   @Test(arguments: [
     ("a", 1), ("é", 1), ("e\u{301}", 1), ("你", 2), ("한", 2), ("👍🏽", 2), ("🇩🇪", 2), ("❤️", 2), ("\u{200B}", 0),
   ])

@@ -910,7 +910,16 @@ def test_a_chat_on_a_terminal(server):
             assert "messages 4" in shown, shown
             chat.expect(">>> ")
             # Ctrl-C takes back what is typed, with nothing typed it says how to leave, and the conversation stays.
-            chat.type("nothing\x03")
+            # A window that becomes narrower has the line drawn anew, broken between words.
+            chat.type("several words that fit one row of sixty")
+            chat.expect("of sixty")
+            time.sleep(0.5)
+            fcntl.ioctl(chat.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+            chat.expect(">>> several words that fit one\r\r\nrow of sixty")
+            time.sleep(0.5)
+            fcntl.ioctl(chat.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+            chat.expect(">>> several words that fit one row of sixty")
+            chat.type("\x15nothing\x03")
             chat.expect("^C")
             chat.expect(">>> ")
             chat.type("\x03")

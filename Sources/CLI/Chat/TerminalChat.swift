@@ -165,10 +165,9 @@ struct TerminalChat {
 
   private mutating func answer(_ text: String, _ media: [MediaInput]) throws {
     defer { current.withLock { $0 = nil } }
-    var style = AnswerText.Style()
-    style.columns = Terminal.outputIsTerminal && preferences.wraps ? Terminal.outputWidth : nil
-    style.isMarkdown = Terminal.hasColours && preferences.isMarkdown && Terminal.outputIsTerminal
-    var printer = AnswerPrinter(style)
+    var printer = AnswerPrinter(
+      wraps: Terminal.outputIsTerminal && preferences.wraps,
+      isMarkdown: Terminal.hasColours && preferences.isMarkdown && Terminal.outputIsTerminal)
     let timings = try session.send(
       text, media: media,
       started: { [current] generation in current.withLock { $0 = generation } },
@@ -374,10 +373,16 @@ private struct AnswerPrinter {
 
   private var last = Kind.nothing
   private var text: AnswerText
+  private let wraps: Bool
 
-  init(_ style: AnswerText.Style) { text = AnswerText(style) }
+  init(wraps: Bool, isMarkdown: Bool) {
+    text = AnswerText(AnswerText.Style(isMarkdown: isMarkdown))
+    self.wraps = wraps
+  }
 
   mutating func show(_ piece: TokenStream.Piece) {
+    // The window may have changed since the piece before.
+    if wraps { text.style.columns = Terminal.outputWidth }
     switch piece {
     case .reasoning(let text):
       if Terminal.outputIsTerminal { write(Terminal.dimmed(Self.safe(text)), .reasoning) }

@@ -12,7 +12,8 @@ struct AnswerText {
 
   private enum Emphasis { case bold, italic, code, heading, quote }
 
-  private let style: Style
+  /// May change between two pieces, as a window does.
+  var style: Style
   private var word = ""
   private var column = 0
   /// What each further row of this line begins with.
@@ -20,7 +21,9 @@ struct AnswerText {
   /// The line as it came so far, without its unfinished word.
   private var lineStart = ""
   private var isAtLineStart = true
-  private var isFenced = false
+  /// Of the code between two fences; nil outside of them.
+  private var code: CodeColours?
+  private var isFenced: Bool { code != nil }
   /// Lines that are shown as they are: code and tables.
   private var isRaw = false
   private var emphases: [Emphasis] = []
@@ -50,9 +53,7 @@ struct AnswerText {
   /// What is left, when the answer has ended.
   mutating func finish() -> String {
     let out = flushWord()
-    let closing = emphases.isEmpty ? "" : "\u{1B}[0m"
-    emphases = []
-    return out + closing
+    return out + (code?.end() ?? "") + close()
   }
 
   // MARK: Lines
@@ -69,7 +70,14 @@ struct AnswerText {
     spaces = ""
     isAtLineStart = false
     column += TextWidth.of(character)
-    return before + String(character)
+    return before + shown(String(character))
+  }
+
+  /// As it is, but for the colours of code.
+  private mutating func shown(_ text: String) -> String {
+    // A line that is a fence is none of the code.
+    guard style.isMarkdown, !isRaw, let coloured = code?.feed(text) else { return text }
+    return coloured
   }
 
   private mutating func endWord(_ space: Character) -> String {
@@ -86,6 +94,7 @@ struct AnswerText {
 
   private mutating func endLine() -> String {
     var out = flushWord()
+    out += code?.endLine() ?? ""
     if isAtLineStart, lineStart.isEmpty { out += close() }
     if emphases.contains(.heading) || emphases.contains(.quote) { out += close() }
     (column, indent, lineStart, spaces, isAtLineStart, isRaw) = (0, "", "", "", true, false)
@@ -110,14 +119,14 @@ struct AnswerText {
   private mutating func beginLine() -> String {
     isAtLineStart = false
     if word.hasPrefix("```") || word.hasPrefix("~~~") {
-      isFenced.toggle()
+      code = isFenced ? nil : CodeColours(word.drop { $0 == "`" || $0 == "~" })
       isRaw = true
       column = TextWidth.of(lineStart + word)
       return close() + styled(lineStart + word, "2")
     }
     guard style.isMarkdown, !isFenced else {
       column = TextWidth.of(lineStart)
-      return lineStart + place(word)
+      return shown(lineStart) + place(word)
     }
     column = TextWidth.of(lineStart)
     let head = lineStart
@@ -149,7 +158,8 @@ struct AnswerText {
 
   /// A word after those before it, on this row or the next.
   private mutating func place(_ word: String) -> String {
-    let (text, width) = style.isMarkdown && !isFenced ? inline(word) : (word, TextWidth.of(word))
+    let (text, width) =
+      style.isMarkdown && !isFenced ? inline(word) : (shown(word), TextWidth.of(word))
     var out = ""
     if let columns = style.columns, !isFenced, column > 0, column + spaces.count + width > columns,
       column > indent.count

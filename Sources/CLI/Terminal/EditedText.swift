@@ -109,6 +109,13 @@ struct EditedText: Equatable {
     var rows: [String]
     var row: Int
     var column: Int
+
+    /// Rows above the cursor once the terminal has this many columns: it breaks what is longer.
+    func rowsAbove(columns: Int) -> Int {
+      rows.prefix(row).reduce(column / max(1, columns)) { count, row in
+        count + max(1, (TextWidth.of(row) + columns - 1) / max(1, columns))
+      }
+    }
   }
 
   /// - Parameters:
@@ -124,6 +131,11 @@ struct EditedText: Equatable {
       column = TextWidth.of(start)
     }
     for index in 0...characters.count {
+      if column > indent, !isBreak(index), index == 0 || isBreak(index - 1) {
+        // A word that the row below has room for is not broken.
+        let width = wordWidth(index, limit: columns)
+        if column + width > columns, width <= columns { newRow("") }
+      }
       if index == cursor {
         // A cursor after the last column is at the start of the next row.
         if column >= columns { newRow("") }
@@ -138,11 +150,29 @@ struct EditedText: Equatable {
       }
       let shown = Self.shown(character)
       let width = TextWidth.of(shown)
+      // The space between two rows is on neither.
+      if character == " ", column == columns { continue }
       if column + width > columns { newRow("") }
       picture.rows[picture.rows.count - 1] += shown
       column += width
     }
     return picture
+  }
+
+  /// Whether a row may end behind or before this character.
+  private func isBreak(_ index: Int) -> Bool {
+    guard characters.indices.contains(index) else { return true }
+    return characters[index].isWhitespace || TextWidth.of(characters[index]) > 1
+  }
+
+  /// Columns of the word that begins here; more than `limit` is not counted.
+  private func wordWidth(_ start: Int, limit: Int) -> Int {
+    var (index, width) = (start, 0)
+    while !isBreak(index), width <= limit {
+      width += TextWidth.of(characters[index])
+      index += 1
+    }
+    return width
   }
 
   /// What a terminal would obey is shown instead.

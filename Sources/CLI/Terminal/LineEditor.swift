@@ -57,6 +57,8 @@ final class LineEditor {
   private let isDropped: (String) -> Bool
   private let completions: (String) -> TabCompletions
   private var drawn = EditedText.Picture(rows: [], row: 0, column: 0)
+  /// Of the terminal, when that was drawn.
+  private var columns = 80
 
   /// What the last word before the cursor may become.
   struct TabCompletions {
@@ -96,7 +98,9 @@ final class LineEditor {
     var sought: String?
     draw(text, prompt)
     while true {
-      guard let key = nextKey() else { return finish(text, prompt, .end) }
+      guard let key = nextKey(whenResized: { draw(text, prompt) }) else {
+        return finish(text, prompt, .end)
+      }
       if key != .search { sought = nil }
       switch key {
       case .complete: complete(&text)
@@ -159,8 +163,9 @@ final class LineEditor {
     drawn = EditedText.Picture(rows: [], row: 0, column: 0)
   }
 
-  private func nextKey() -> Key? {
+  private func nextKey(whenResized draw: () -> Void) -> Key? {
     while waiting.isEmpty {
+      if Terminal.outputWidth != columns { draw() }
       guard let bytes = TerminalMode.take(seconds: decoder.isWaiting ? 0.05 : nil) else {
         decoder.expire()
         continue
@@ -182,8 +187,11 @@ final class LineEditor {
 
   /// Draws over what was drawn before.
   private func draw(_ text: EditedText, _ prompt: String) {
-    let picture = text.picture(prompt: prompt, columns: Terminal.outputWidth)
-    var out = drawn.row > 0 ? "\u{1B}[\(drawn.row)A" : ""
+    columns = Terminal.outputWidth
+    let picture = text.picture(prompt: prompt, columns: columns)
+    // Rows that are too long for a window that was made narrower have become several.
+    let above = drawn.rowsAbove(columns: columns)
+    var out = above > 0 ? "\u{1B}[\(above)A" : ""
     out += "\r\u{1B}[J" + picture.rows.joined(separator: "\r\n")
     let below = picture.rows.count - 1 - picture.row
     if below > 0 { out += "\u{1B}[\(below)A" }

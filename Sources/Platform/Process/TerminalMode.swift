@@ -6,7 +6,11 @@ package enum TerminalMode {
 
   /// Hands on every key at once, unseen, also those that usually are signals; false where there is no terminal.
   @discardableResult
-  package static func takeKeys() -> Bool { change(signals: false) }
+  package static func takeKeys() -> Bool {
+    // With a handler of any kind, a window that changes ends the wait for a key.
+    signal(SIGWINCH) { _ in }
+    return change(signals: false)
+  }
 
   /// Keeps what is typed for later, unseen; Ctrl-C and its kind are signals.
   @discardableResult
@@ -37,15 +41,15 @@ package enum TerminalMode {
     _ = tcsetattr(STDIN_FILENO, TCSADRAIN, &mode)
   }
 
-  /// Bytes that were typed; empty at the end of input, nil when none came in time.
+  /// Bytes that were typed; empty at the end of input, nil when none came in time or the window has
+  /// changed.
   ///
   /// - Parameter seconds: how long to wait; nil for ever.
   package static func take(seconds: Double? = nil) -> [UInt8]? {
     var set = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
     while true {
       let ready = poll(&set, 1, seconds.map { Int32($0 * 1000) } ?? -1)
-      if ready < 0, errno == EINTR { continue }
-      guard ready > 0 else { return ready == 0 ? nil : [] }
+      guard ready > 0 else { return ready == 0 || errno == EINTR ? nil : [] }
       var bytes = [UInt8](repeating: 0, count: 4096)
       let count = bytes.withUnsafeMutableBytes { read(STDIN_FILENO, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
@@ -56,11 +60,13 @@ package enum TerminalMode {
   /// All of standard input; nil where it is longer than `limit` bytes.
   package static func readAll(limit: Int) -> [UInt8]? {
     var all: [UInt8] = []
-    while let bytes = take(), !bytes.isEmpty {
+    while true {
+      // A window that changes is no end.
+      guard let bytes = take() else { continue }
+      if bytes.isEmpty { return all }
       all += bytes
       if all.count > limit { return nil }
     }
-    return all
   }
 
   /// Stops the process until the shell lets it go on, as Ctrl-Z does.
