@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from server import DEMO, ROOT
+from server import DEMO, ROOT, Server
 
 EXAMPLES = ROOT / "docs" / "examples"
 
@@ -35,6 +35,36 @@ def test_python(server):
     # The schema lets the model write blanks and ends of lines between members.
     answer = json.loads(output[output.rindex("{"):])
     assert list(answer) == ["yes"] and isinstance(answer["yes"], bool), output
+
+
+def test_what_a_model_lacks_is_said(server):
+    """No server, no model for this, a question with quotes: a line that says so, and no traceback."""
+    encoder = DEMO.parent / "encoder-tiny"
+
+    def fails(command, *words, base):
+        address = {"BASE": base, "MLXSERVE_URL": base.removesuffix("/v1")}
+        done = subprocess.run([str(word) for word in command], env={**os.environ, **address}, capture_output=True, text=True, timeout=300)
+        assert done.returncode not in (0, -5, -6, -11, 132, 133), done
+        said = done.stdout + done.stderr
+        assert all(word in said for word in words) and "Traceback" not in said and "Fatal error" not in said, said
+
+    with tempfile.TemporaryDirectory() as folder, Server(server.binary, model=encoder) as vectors:
+        pathlib.Path(folder, "a.md").write_text("The cat sat on the mat.\n")
+        ask, notes = [sys.executable, EXAMPLES / "ask.py", "Hi"], [sys.executable, EXAMPLES / "notes_search.py", folder, "cat"]
+        fails(ask, "ask.py: ", "writes none", base=vectors.base_url)
+        fails(ask, "Connection error", base="http://127.0.0.1:9/v1")
+        fails(notes, "notes_search.py: ", "embedding", base=server.base_url)
+        fails(notes, "Connection error", base="http://127.0.0.1:9/v1")
+        if shutil.which("curl"):
+            fails(["sh", EXAMPLES / "ask.sh", "Hi"], "writes none", base=vectors.base_url)
+            fails(["sh", EXAMPLES / "ask.sh", "Hi"], "connect", base="http://127.0.0.1:9/v1")
+            quoted = 'Is "Paris" a \\ in France?'
+            assert "data: [DONE]" in run(server, "sh", EXAMPLES / "ask.sh", quoted)
+        if found := built("chat-example"):
+            fails([found[0], folder], "chat-example: ", "config.json", base="")
+            fails([found[0]], "usage: ", base="")
+        if found := built("notes-example"):
+            fails([found[0], DEMO, folder, f"{folder}/index"], "notes-example: ", base="")
 
 
 def built(name):

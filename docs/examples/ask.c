@@ -25,7 +25,9 @@ int main(int count, char **words) {
            "{\"model\":\"m\",\"stream\":true,\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
            words[2]);
   answer = lib_mlx_request(handle, "POST", "/v1/chat/completions", request, -1, show, NULL);
+  /* Also a refusal has been shown: its body says why. */
+  int is_done = answer && strstr(answer, "\"status\":200");
   lib_mlx_free(answer);
   lib_mlx_free(lib_mlx_unload_model(handle));
-  return 0;
+  return is_done ? 0 : 1;
 }

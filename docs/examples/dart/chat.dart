@@ -21,6 +21,10 @@ Future<void> main(List<String> words) async {
     ],
   }));
   final response = await request.close();
+  if (response.statusCode != 200) {
+    stderr.writeln(await response.transform(utf8.decoder).join());
+    exit(1);
+  }
   await for (final line in response.transform(utf8.decoder).transform(const LineSplitter())) {
     if (!line.startsWith('data: ') || line == 'data: [DONE]') continue;
     final choices = jsonDecode(line.substring(6))['choices'] as List;
