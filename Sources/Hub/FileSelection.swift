@@ -65,8 +65,9 @@ package struct FileSelection: Sendable, Equatable {
     guard let name = parts.last else { return false }
     if parts.count == 2 {
       return (parts[0] == "additional_chat_templates" && name.hasSuffix(".jinja"))
-        || (parts[0].hasSuffix("_Pooling") && name == configName)
-        || (parts[0].hasSuffix("_Dense") && name == configName)
+        // Folders of modules.json: `1_Pooling`, `2_Dense` with weights of its own.
+        || (parts[0].first?.isNumber == true && parts[0].contains("_")
+          && (name == configName || name == "model.safetensors"))
     }
     guard parts.count == 1 else { return false }
     if names.contains(name) { return true }

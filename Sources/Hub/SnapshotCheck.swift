@@ -20,7 +20,9 @@ struct SnapshotCheck {
     guard let shards = try? WeightFileNames(of: names, listed: WeightFileNames.listed(by: index)).names else {
       return false
     }
-    return shards.allSatisfy { Self.isWhole(folder + "/" + $0) }
+    // A dense layer behind the pooling has weights of its own.
+    let layers = names.filter { $0.hasSuffix("_Dense") }.map { $0 + "/model.safetensors" }
+    return (shards + layers).allSatisfy { Self.isWhole(folder + "/" + $0) }
   }
 
   private var index: JSONValue? {

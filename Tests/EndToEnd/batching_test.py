@@ -93,7 +93,7 @@ def test_refusals_have_numbers(s):
         assert refused
         for _, headers, content in refused:
             assert 1 <= int(headers["retry-after"]) <= 60
-            assert b"2 requests are running and 3 are waiting (--queue-limit 3)" in content, content
+            assert b"2 running, 3 waiting (--queue-limit 3)" in content, content
     finally:
         assert other.stop() == 0
 

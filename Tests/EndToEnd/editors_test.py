@@ -18,24 +18,29 @@ MARKS = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<
 CODE = "".join(f"def function_{line}(value):\n    return value + {line}\n\n" for line in range(30))
 
 
+def coder_model(folder):
+    """A copy of the demo model that knows the marks of code to fill in."""
+    place = pathlib.Path(folder) / "demo-coder"
+    shutil.copytree(DEMO, place)
+    path = place / "tokenizer.json"
+    data = json.loads(path.read_text())
+    # The last of the vocabulary, which no merge of another needs, become added tokens.
+    names = sorted(data["model"]["vocab"], key=data["model"]["vocab"].get)[-len(MARKS):]
+    data["model"]["merges"] = data["model"]["merges"][: -len(MARKS)]
+    for mark, name in zip(MARKS, names):
+        number = data["model"]["vocab"].pop(name)
+        data["model"]["vocab"][mark] = number
+        data["added_tokens"].append({"id": number, "content": mark, "single_word": False, "lstrip": False,
+                                     "rstrip": False, "normalized": False, "special": False})
+    data["added_tokens"].sort(key=lambda token: token["id"])
+    path.write_text(json.dumps(data))
+    return place
+
+
 @contextlib.contextmanager
 def coder(server, *flags):
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder) / "demo-coder"
-        shutil.copytree(DEMO, place)
-        path = place / "tokenizer.json"
-        data = json.loads(path.read_text())
-        # The last of the vocabulary, which no merge of another needs, become added tokens.
-        names = sorted(data["model"]["vocab"], key=data["model"]["vocab"].get)[-len(MARKS):]
-        data["model"]["merges"] = data["model"]["merges"][: -len(MARKS)]
-        for mark, name in zip(MARKS, names):
-            number = data["model"]["vocab"].pop(name)
-            data["model"]["vocab"][mark] = number
-            data["added_tokens"].append({"id": number, "content": mark, "single_word": False, "lstrip": False,
-                                         "rstrip": False, "normalized": False, "special": False})
-        data["added_tokens"].sort(key=lambda token: token["id"])
-        path.write_text(json.dumps(data))
-        own = Server(server.binary, *flags, model=place)
+        own = Server(server.binary, *flags, model=coder_model(folder))
         try:
             yield own
         finally:

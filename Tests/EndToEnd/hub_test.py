@@ -112,6 +112,20 @@ def test_G01_a_model_is_pulled_into_the_shared_cache(server):
         assert result.stderr.count("owner/demo") > 3 and "\x1b" not in result.stderr
 
 
+def test_an_embedding_model_comes_with_all_its_modules(server):
+    """Pooling and dense layers are in folders of their own, and a dense layer has weights of its own."""
+    place = DEMO.parent / "encoder-tiny"
+    files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file() and path.name != "expected.json"}
+    repository = Repository("owner/encoder", {**files, "onnx/model.safetensors": b"x", "0_Other/code.py": b"x"})
+    with world(repository) as hub:
+        pull(server, hub, name="owner/encoder")
+        check_layout(hub, files=files)
+        assert "2_Dense/model.safetensors" in files
+        (hub.home / "a.txt").write_text("the cat")
+        vectors = run(server, hub, "embed", "owner/encoder", "the cat")
+        assert vectors.returncode == 0, vectors
+
+
 def test_G02_a_model_that_is_there_costs_one_request(server):
     with world() as hub:
         pull(server, hub)

@@ -36,6 +36,7 @@ import models_test
 import ollama_test
 import openapi_test
 import packaging_test
+import pages_test
 import pgvector_test
 import proxies_test
 import rerank_test
@@ -87,7 +88,7 @@ GROUPS = [
     ((), False, (
         sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, message_files_test, stored_chat_test, agents_test, histories_test, ollama_test,
         editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
-        search_cli_test, search_cases_test, packaging_test, surface_cases_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
+        search_cli_test, search_cases_test, packaging_test, pages_test, surface_cases_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

@@ -50,7 +50,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
       "the text has \(tokens) tokens, and the model takes \(limit); shorten it, or have it truncated"
     case .unusableMedia(let problem): problem
     case .queueFull(let limit, let running, let waiting, let retryAfter):
-      "\(running) requests are running and \(waiting) are waiting (--queue-limit \(limit)); "
+      "\(running) running, \(waiting) waiting (--queue-limit \(limit)); "
         + "try again in \(retryAfter) second\(retryAfter == 1 ? "" : "s")"
     case .draining: "the server is shutting down"
     case .contextTooLarge(let requested, let limit):

@@ -42,13 +42,15 @@ package final class FileLock: Sendable {
     #if os(Linux)
       guard let file = File.status(path)?.identity.last else { return [] }
       // `1: FLOCK  ADVISORY  READ 1234 08:01:5678 0 EOF`
-      return PseudoFile.lines("/proc/locks").compactMap { line in
+      let all: [Int] = PseudoFile.lines("/proc/locks").compactMap { line in
         let words = line.split(separator: " ")
         guard words.count > 5, words[1] == "FLOCK", let inode = words[5].split(separator: ":").last,
           UInt64(inode) == file
         else { return nil }
         return Int(words[4])
       }
+      // A process may hold it more than once.
+      return Set(all).sorted()
     #else
       return []
     #endif
