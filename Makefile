@@ -157,7 +157,7 @@ venv:
 	@[ -x $(VENV)/bin/python ] || $(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/EndToEnd/requirements.txt
 
-reliability: build venv ## run the reliability cases alone, the long sweeps of docs/reliability.md included
+reliability: build venv ## run the reliability cases alone, the long sweeps of docs/develop/reliability.md included
 	$(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY) reliability. --long
 
 soak: build venv     ## a long mixed load against the release binary (MINUTES, REQUESTS, IDLE connections)

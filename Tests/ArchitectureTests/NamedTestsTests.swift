@@ -1,4 +1,4 @@
-// The tests that docs/reliability.md names are there: a promise whose test has gone is shown by nothing.
+// The tests that docs/develop/reliability.md names are there: a promise whose test has gone is shown by nothing.
 
 import Platform
 import Support
@@ -69,12 +69,12 @@ import Testing
   }
 
   @Test func `every test that the list of promises names is there`() throws {
-    let page = try #require(DocumentPage.named("docs/reliability.md"))
+    let page = try #require(DocumentPage.named("docs/develop/reliability.md"))
     var count = 0
     for (index, line) in page.lines.enumerated() where line.hasPrefix("|") {
       for name in Self.marked(line, "`") {
         count += 1
-        #expect(Self.isThere(name), "docs/reliability.md:\(index + 1) names \(name), which is not there")
+        #expect(Self.isThere(name), "docs/develop/reliability.md:\(index + 1) names \(name), which is not there")
       }
       // Titles of tests, in the table of promises.
       for title in Self.marked(
@@ -85,7 +85,7 @@ import Testing
         let words = title.filter { $0 != "…" }
         #expect(
           Self.sources.values.contains { $0.contains("func `\(words)" + (isShortened ? "" : "`(")) },
-          "docs/reliability.md:\(index + 1) names *\(title)*, which is not there")
+          "docs/develop/reliability.md:\(index + 1) names *\(title)*, which is not there")
       }
     }
     #expect(count > 150)

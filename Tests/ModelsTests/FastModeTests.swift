@@ -18,7 +18,7 @@ private struct FastBound {
 }
 
 /// Bounds of quantized checkpoints by `model_type`, about three times what was measured (AVX2 and AVX-512 agree). Weights that
-/// are drawn at random follow small errors far more than learned ones do: docs/models.md has both.
+/// are drawn at random follow small errors far more than learned ones do: docs/develop/fast-mode.md has both.
 private let bounds: [String: FastBound] = [
   "apertus": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 3.5e-4, 3.4e-4
   "bailing_moe": FastBound(prompt: 5e-2, drawn: 5e-2, agreement: 0.85),  // 1.4e-2, 1.5e-2

@@ -228,6 +228,6 @@ import Testing
       }
       .map(String.init))
     #expect(told.count > 40)
-    #expect(told == DocumentedField.names(in: "/docs/operations.md", under: "Metrics"))
+    #expect(told == DocumentedField.names(in: "/docs/metrics.md", under: "Names"))
   }
 }

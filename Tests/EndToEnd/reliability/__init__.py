@@ -1,1 +1,1 @@
-"""What hostile clients, broken files and a failing system may do, as black-box cases; docs/reliability.md lists them."""
+"""What hostile clients, broken files and a failing system may do, as black-box cases; docs/develop/reliability.md lists them."""
