@@ -21,7 +21,7 @@ extension Command {
       run: ChatCommand.run),
     Command(
       name: "run", section: .talk,
-      summary: "answer one prompt, with standard input as its context; without one, talk",
+      summary: "answer one prompt, about standard input if there is any",
       usage: "mlxserve run MODEL [\"prompt\"] [flags]",
       groups: [Flags.model, Flags.chat, Flags.answer, Flags.cache], takesNames: true,
       run: ChatCommand.runOnce),
@@ -30,74 +30,75 @@ extension Command {
       usage: "mlxserve pull OWNER/NAME[@REVISION] [flags]",
       groups: [Flags.pull, Flags.cache], takesNames: true, run: PullCommand.run),
     Command(
-      name: "models", section: .models, summary: "list models with a short name, their sizes and needs",
+      name: "models", section: .models,
+      summary: "list the models that have short names, with sizes and speeds",
       usage: "mlxserve models [WORD...] [flags]",
       groups: [Flags.knownModels, Flags.cache], takesNames: true, run: ModelsCommand.run),
     Command(
-      name: "list", section: .models, summary: "list the models that are here",
+      name: "list", section: .models, summary: "list the downloaded models",
       usage: "mlxserve list [flags]",
       groups: [Flags.list, Flags.cache], run: ListCommand.run),
     Command(
-      name: "show", section: .models, summary: "show what a model is and needs",
+      name: "show", section: .models, summary: "show what a model is and what it needs",
       usage: "mlxserve show NAME [flags]",
       groups: [Flags.show, Flags.cache], takesNames: true, run: ShowCommand.run),
     Command(
-      name: "rm", section: .models, summary: "remove models from the cache",
+      name: "rm", section: .models, summary: "delete models from the cache",
       usage: "mlxserve rm NAME... [flags]",
       groups: [Flags.remove, Flags.cache], takesNames: true, run: RemoveCommand.run),
     Command(
       name: "prepare", section: .models,
-      summary: "put a model's weights into the order of this machine's kernels, for quick starts",
+      summary: "store a model's weights in the order of this machine's kernels, for quick starts",
       usage: "mlxserve prepare MODEL [flags]",
       groups: [Flags.preparedModel, Flags.prepare, Flags.cache], takesModel: true, run: PrepareCommand.run),
     Command(
       name: "search", section: .search,
-      summary: "search a folder of notes by meaning, and say why each result is there",
-      usage: "mlxserve search FOLDER \"what I look for\" [flags]",
+      summary: "search a folder of notes by meaning, with a reason for each result",
+      usage: "mlxserve search FOLDER \"what you look for\" [flags]",
       groups: [Flags.search], takesNames: true, run: SearchCommand.run),
     Command(
       name: "embed", section: .search,
-      summary: "print vectors of texts, or how near the texts are to each other",
+      summary: "print vectors of texts, or how similar the texts are",
       usage: "mlxserve embed MODEL [TEXT...] [flags]",
       groups: [Flags.encoder, Flags.embed, Flags.cache], takesNames: true, run: EmbedCommand.run),
     Command(
       name: "bench", section: .measure,
-      summary: "measure prefill and decode speed, or that of searches in an index",
+      summary: "measure the speed of prompts, answers and searches",
       usage: "mlxserve bench MODEL [flags]",
       groups: [Flags.model, Flags.bench, Flags.cache], takesModel: true, run: BenchCommand.run),
     Command(
       name: "perplexity", section: .measure,
-      summary: "measure how well a model predicts a text, and what fast mode costs",
+      summary: "measure how well a model predicts a text, and what the fast mode costs",
       usage: "mlxserve perplexity MODEL --text FILE [flags]",
       groups: [Flags.evaluatedModel, Flags.perplexity, Flags.cache], takesModel: true,
       run: PerplexityCommand.run),
     Command(
       name: "verify", section: .measure,
-      summary: "check a model folder before it is used, and what a server has stored",
+      summary: "check a model before you use it, or what a server has stored",
       usage: "mlxserve verify MODEL [flags]",
       groups: [Flags.evaluatedModel, Flags.verify, Flags.cache], takesModel: true, run: VerifyCommand.run),
     Command(
-      name: "media", section: .measure, summary: "show what the decoders make of an image or an audio clip",
+      name: "media", section: .measure, summary: "show how an image or an audio clip is decoded",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
     Command(
       name: "doctor", section: .measure,
-      summary: "say what this machine has for serving, and what is missing",
+      summary: "check what this machine has for serving, and what it lacks",
       usage: "mlxserve doctor [flags]",
       groups: [Flags.report, Flags.doctor, Flags.place, Flags.cache], run: DoctorCommand.run),
     Command(
       name: "config", section: .program,
-      summary: "show the value of every flag of serve, and where it came from",
+      summary: "show the settings of serve, and where each came from",
       usage: "mlxserve config [--show] [flags of serve]",
       groups: [Flags.config] + Flags.serving, run: ConfigCommand.run),
     Command(
-      name: "health", section: .program, summary: "ask a server of this machine whether it is ready",
+      name: "health", section: .program, summary: "ask a server on this machine whether it is ready",
       usage: "mlxserve health [--host H] [--port N]",
       groups: [Flags.place, Flags.health], run: HealthCommand.run),
     Command(
       name: "version", section: .program, summary: "print the version, the build and the kernels",
       usage: "mlxserve version [--json]", groups: [Flags.report], run: VersionCommand.run),
     Command(
-      name: "completions", section: .program, summary: "print what a shell completes: bash, zsh or fish",
+      name: "completions", section: .program, summary: "print completions for bash, zsh or fish",
       usage: "mlxserve completions SHELL", groups: [], takesNames: true, run: CompletionsCommand.run),
     Command(
       name: "man", section: .program, summary: "print the manual page", usage: "mlxserve man", groups: [],
@@ -115,7 +116,7 @@ package enum CommandLineTool {
     Signals.reportFaults(version: Version.text)
     // The runtime finds them there; a server needs it for other reasons too.
     guard !arguments.isEmpty else {
-      Terminal.printError("mlxserve: the arguments are not to be had: mount /proc (mount -t proc proc /proc)")
+      Terminal.printError("mlxserve: cannot read the arguments: mount /proc (mount -t proc proc /proc)")
       exit(ExitCode.usage)
     }
     exit(run(Array(arguments.dropFirst())))

@@ -11,7 +11,7 @@ extension Flags {
       Flag(
         name: "cache-dir", kind: .text, placeholder: "DIR",
         defaultText: "MLXSERVE_CACHE, HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub",
-        help: "where downloaded models are kept, shared with the hub's own tools")
+        help: "folder for downloaded models, shared with the hub's own tools")
     ])
 
   /// Of a server.
@@ -21,7 +21,7 @@ extension Flags {
       Flag(
         name: "allow-pull", kind: .toggle,
         help:
-          "clients may have models downloaded (POST /models/pull), and use those of the cache by their names")
+          "let clients download models (POST /models/pull) and use those of the cache by name")
     ] + cache.flags)
 
   static let pull = FlagGroup(
@@ -29,35 +29,35 @@ extension Flags {
     flags: [
       Flag(
         name: "revision", kind: .text, placeholder: "R", defaultText: "main",
-        help: "branch, tag or commit; NAME@R says the same"),
+        help: "branch, tag or commit, like NAME@R"),
       Flag(
         name: "include", kind: .text, placeholder: "GLOB",
-        help: "only files that match, where a star crosses '/'; may be repeated", isRepeatable: true),
+        help: "only files that match; '*' also matches '/'; may be repeated", isRepeatable: true),
       Flag(
         name: "exclude", kind: .text, placeholder: "GLOB", help: "no files that match; may be repeated",
         isRepeatable: true),
-      Flag(name: "all-files", kind: .toggle, help: "also files that no server needs"),
+      Flag(name: "all-files", kind: .toggle, help: "also files that a server does not need"),
       Flag(
         name: "to", kind: .text, placeholder: "DIR", defaultText: "the cache",
         help: "a plain folder, with SHA256SUMS"),
       Flag(
         name: "jobs", kind: .integer(1...32), placeholder: "N", defaultText: "4",
-        help: "files at the same time"),
+        help: "files to fetch at the same time"),
       Flag(
-        name: "limit-rate", kind: .text, placeholder: "SIZE", help: "most bytes per second, such as 5M"),
-      Flag(name: "dry-run", kind: .toggle, help: "say what would be fetched, and end"),
+        name: "limit-rate", kind: .text, placeholder: "SIZE", help: "limit in bytes per second, such as 5M"),
+      Flag(name: "dry-run", kind: .toggle, help: "say what would be fetched, and stop"),
       Flag(
         name: "force", kind: .toggle,
-        help: "fetch also what this program cannot serve or this machine cannot hold"),
-      Flag(name: "json", kind: .toggle, help: "tell every event as a line of JSON on standard output"),
-      Flag(name: "quiet", kind: .toggle, help: "tell errors only"),
+        help: "fetch even what this program cannot serve or this machine cannot hold"),
+      Flag(name: "json", kind: .toggle, help: "print every event as a line of JSON on standard output"),
+      Flag(name: "quiet", kind: .toggle, help: "print only errors"),
       tokenFile,
     ])
 
   private static let tokenFile = Flag(
     name: "token-file", kind: .text, placeholder: "FILE",
     defaultText: "HF_TOKEN, or the file of the hub's own login",
-    help: "the token of your account at the hub, for gated and private models")
+    help: "token of your account at the hub, for gated and private models")
 
   /// Those of every command.
   static let configuration = FlagGroup(
@@ -66,7 +66,7 @@ extension Flags {
       Flag(
         name: "config", kind: .text, placeholder: "FILE",
         defaultText: "~/.config/mlxserve/config, else /etc/mlxserve/config",
-        help: "read flags from this file, a line 'name = value' each"),
+        help: "read flags from this file, one line 'name = value' each"),
       Flag(name: "no-config", kind: .toggle, help: "read no configuration file"),
     ])
 
@@ -76,7 +76,7 @@ extension Flags {
   static let config = FlagGroup(
     title: "Configuration",
     flags: [
-      Flag(name: "show", kind: .toggle, help: "also flags that have their default"),
+      Flag(name: "show", kind: .toggle, help: "also flags at their default"),
       Flag(name: "json", kind: .toggle, help: "print one JSON array"),
     ])
 
@@ -99,15 +99,15 @@ extension Flags {
     title: "List",
     flags: [
       Flag(name: "models-dir", kind: .text, placeholder: "DIR", help: "list the models of this folder too"),
-      Flag(name: "all", kind: .toggle, help: "also repositories that hold no model for this program"),
-      Flag(name: "names", kind: .toggle, help: "print names alone, one a line, for scripts and shells"),
+      Flag(name: "all", kind: .toggle, help: "also repositories without a model for this program"),
+      Flag(name: "names", kind: .toggle, help: "print only names, one per line, for scripts and shells"),
       Flag(name: "json", kind: .toggle, help: "print one JSON array"),
     ])
 
   static let show = FlagGroup(
     title: "Show",
     flags: [
-      Flag(name: "remote", kind: .toggle, help: "ask the hub, and download nothing but config.json"),
+      Flag(name: "remote", kind: .toggle, help: "ask the hub, and download only config.json"),
       Flag(
         name: "revision", kind: .text, placeholder: "R", defaultText: "main", help: "branch, tag or commit"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),

@@ -11,20 +11,20 @@ enum Flags {
   private static let sampling = Flag(
     name: "sampling", kind: .word(DefaultSampling.self), placeholder: "WHOSE", defaultText: "local",
     help:
-      "how tokens are chosen where neither the request nor the model's files say it: local is temperature 0.8, top_k "
-      + "40, top_p 0.95 and min_p 0.05; openai is temperature 1 over the whole vocabulary")
+      "how to choose tokens if neither the request nor the model's files say: local is temperature 0.8, top_k 40, "
+      + "top_p 0.95 and min_p 0.05; openai is temperature 1 over the whole vocabulary")
 
   private static let preparedFolder = Flag(
     name: "prepared-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/prepared",
-    help: "where 'mlxserve prepare' keeps weights")
+    help: "folder for the weights that 'mlxserve prepare' makes")
 
   static let prepare = FlagGroup(
     title: "Prepared weights",
     flags: [
       Flag(
         name: "prepared-dir-size", kind: .integer(1...1 << 40), placeholder: "MB", defaultText: "65536",
-        help: "most disk space for all of them; those that were prepared longest ago are deleted"),
-      Flag(name: "remove", kind: .toggle, help: "delete what was prepared of the model"),
+        help: "disk space for all of them; the oldest are deleted"),
+      Flag(name: "remove", kind: .toggle, help: "delete the prepared weights of the model"),
     ])
 
   /// What decides the order of weights.
@@ -40,45 +40,45 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "DIR",
         help:
-          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION], which are downloaded once; the first "
-          + "word without dashes says the same"),
+          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION]; names are downloaded once. The first "
+          + "word without dashes is the model too"),
       Flag(
         name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
         help: "threads that compute"),
       Flag(
         name: "max-context", kind: .integer(1...Int(Int32.max)), placeholder: "N",
         defaultText: "the model's own, less if memory is short",
-        help: "most tokens of one prompt and its answer together"),
+        help: "limit for a prompt and its answer together, in tokens"),
       Flag(
         name: "isa", kind: .word(ISA.self), placeholder: "NAME",
         defaultText: "the best of this machine",
         help: "instruction set: portable; avx2, avxvnni, avx512 or amx; neon, dotprod or i8mm"),
       Flag(
         name: "compute", kind: .word(ComputeMode.self), placeholder: "MODE",
-        defaultText: "fast where the CPU has AVX2, or is arm64",
+        defaultText: "fast on AVX2 and arm64",
         help:
-          "fast: activations as int8 per group beside affine, MXFP4 and NVFP4 weights, with AVX-512 in twelve bits "
-          + "beside MXFP8 and FP8; exact: float32 activations"
+          "fast: int8 activations for affine, MXFP4 and NVFP4 weights, twelve bits for MXFP8 and FP8 with AVX-512; "
+          + "exact: float32 activations"
       ),
       Flag(
         name: "weights", kind: .word(WeightPlace.self), placeholder: "WHERE", defaultText: "auto",
         help:
-          "auto: in the order of the kernels, where the CPU has AVX-512 VNNI or is arm64: from the file that 'mlxserve "
-          + "prepare' has made, else copied into memory if that is not short; mapped: read from the model's own files, "
-          + "whose memory processes share"),
+          "auto: with AVX-512 VNNI and on arm64 in the order of the kernels, from the file of 'mlxserve prepare' or "
+          + "copied into memory if there is room; mapped: from the model's own files, whose memory processes share"
+      ),
       preparedFolder,
       Flag(
         name: "kv-cache-type", kind: .word(KVFormat.self), placeholder: "TYPE",
         defaultText: "q16 with fast, f32 with exact",
-        help: "how keys and values are stored: f32, or q16 or q8 (int16 or int8 with a scale per position "
-          + "and head)"),
+        help:
+          "how keys and values are stored: f32, q16 or q8 (int16 or int8 with a scale per position and head)"),
       Flag(
         name: "speculate", kind: .word(Speculation.self), placeholder: "HOW", defaultText: "lookup",
-        help: "guess tokens that repeat earlier text and verify several in one step; never changes an answer "
-          + "(bench: measures what guesses that hold and guesses that fail do)"),
+        help: "guess tokens that repeat earlier text and check several in one step; never changes an answer "
+          + "(bench measures right and wrong guesses)"),
       Flag(
         name: "prefix-cache", kind: .integer(0...1 << 40), placeholder: "MB", defaultText: "2048",
-        help: "most memory for keys and values of earlier prompts; 0 keeps none"),
+        help: "memory for keys and values of earlier prompts; 0 keeps none"),
       Flag(
         name: "reference-kernels", kind: .toggle,
         help: "compute with the slow scalar twins of all kernels, to bisect a suspected fault"),
@@ -102,29 +102,29 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "[NAME=]DIR",
         help:
-          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION], which are downloaded once; words "
-          + "without dashes say the same. The first is loaded at the start, others when they are asked for; without a "
-          + "name, all that the cache holds",
+          "a model's folder, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION]; names are downloaded once. Words "
+          + "without dashes are models too. The first is loaded at the start, others on demand; without any, "
+          + "all models of the cache are served",
         isRepeatable: true),
       Flag(
         name: "models-dir", kind: .text, placeholder: "DIR",
-        help: "every folder in it that holds a config.json is a model of that name, now or later"),
+        help: "serve every folder in it that has a config.json, now and later, by the folder's name"),
       Flag(
         name: "alias", kind: .text, placeholder: "NAME=MODEL",
-        help: "another name for a model; '*' stands for every other name; may be repeated", isRepeatable: true
+        help: "another name for a model; '*' is every other name; may be repeated", isRepeatable: true
       ),
       Flag(
         name: "preload", kind: .text, placeholder: "MODEL",
-        help: "load this model at the start too, and keep it until a request unloads it; may be repeated",
+        help: "load this model at the start too, and keep it loaded; may be repeated",
         isRepeatable: true),
       Flag(
         name: "memory", kind: .text, placeholder: "SIZE",
-        defaultText: "90% of the machine's, or of what its control group leaves",
+        defaultText: "90% of the machine's, or of the control group's",
         help:
-          "most memory for everything together: weights, keys and values, caches, buffers; 6G, 800M or 70%"),
+          "limit for everything together: weights, keys and values, caches, buffers; 6G, 800M or 70%"),
       Flag(
         name: "idle-unload", kind: .integer(0...31_536_000), placeholder: "SECONDS", defaultText: "0: never",
-        help: "unload a model that nobody has asked for so long, unless it is preloaded"),
+        help: "unload a model after so long without a request, unless it is preloaded"),
     ] + model.flags.filter { $0.name != "model" })
 
   static let serve = FlagGroup(
@@ -138,7 +138,7 @@ enum Flags {
         help: "port to listen on; 0 picks a free one"),
       Flag(
         name: "model-id", kind: .text, placeholder: "ID", defaultText: "the folder's name",
-        help: "name of the first model in the API"),
+        help: "the first model's name in the API"),
       Flag(
         name: "queue-limit", kind: .integer(0...100_000), placeholder: "N", defaultText: "64",
         help: "requests that may wait for a model; more get 429 with Retry-After"),
@@ -146,55 +146,55 @@ enum Flags {
         name: "max-answer", kind: .integer(0...Int(Int32.max)), placeholder: "N",
         defaultText: "\(LoadedModel.usualMaxAnswer)",
         help:
-          "most tokens of an answer whose request sets no limit, thinking included; 0: what the context leaves"
+          "limit in tokens for answers whose request sets none, thinking included; 0: the context alone"
       ),
       Flag(
         name: "max-sequences", kind: .integer(1...256), placeholder: "N", defaultText: "8",
-        help: "requests of a model that are computed together"),
+        help: "requests that a model computes together"),
       Flag(
         name: "max-stall", kind: .integer(10...60_000), placeholder: "MS", defaultText: "200",
-        help: "the longest that running answers wait for the next token while a prompt is read"),
+        help: "how long running answers may wait for a token while a prompt is read"),
       Flag(
         name: "prefix-cache-dir", kind: .text, placeholder: "DIR", defaultText: "in memory only",
-        help: "where computed prompts outlive the server"),
+        help: "folder where computed prompts outlive the server"),
       Flag(
         name: "prefix-cache-dir-size", kind: .integer(1...1 << 40), placeholder: "MB", defaultText: "4096",
-        help: "most disk space for them; the longest unused are deleted"),
+        help: "disk space for them; the longest unused are deleted"),
       Flag(
         name: "prefix-cache-scope", kind: .word(PrefixScope.self), placeholder: "WHOM",
         defaultText: "shared",
-        help: "who may use what one has computed: shared by all, or only the same tenant (API key)"),
+        help: "who may reuse a computed prompt: everybody (shared), or only the same API key (tenant)"),
       Flag(
         name: "allow-truncation", kind: .toggle,
         help: "let 'dimensions' cut vectors of embedding models that were not trained for it"),
       Flag(
         name: "max-connections", kind: .integer(1...65_536), placeholder: "N", defaultText: "1024",
         help:
-          "open connections: those that wait longest make room for new ones; where all work, others get 503; "
-          + "fewer where the system allows too few open files"),
+          "open connections; the one that has waited longest makes room for a new one, and if all are working new "
+          + "ones get 503; fewer if the system allows too few open files"),
       Flag(
         name: "max-connections-per-address", kind: .integer(1...65_536), placeholder: "N",
-        defaultText: "half of them; no bound for this machine",
+        defaultText: "half of them; no limit for this machine",
         help: "of these, from one address, or one /64 network of IPv6"),
       Flag(
         name: "max-connections-per-key", kind: .integer(1...65_536), placeholder: "N",
-        defaultText: "no bound",
+        defaultText: "no limit",
         help: "of these, with one API key; more get 429"),
       Flag(
         name: "reasoning-field", kind: .word(ReasoningField.self),
         placeholder: "NAME",
         defaultText: "reasoning_content",
-        help: "where reasoning is written: reasoning_content, reasoning or both"),
+        help: "field for reasoning: reasoning_content, reasoning or both"),
       sampling,
       Flag(
         name: "strict-params", kind: .toggle,
-        help: "refuse requests with fields that nobody knows; without it they are named in a header"),
+        help: "refuse requests with unknown fields; otherwise a header names them"),
       Flag(
         name: "additional-properties", kind: .toggle,
-        help: "schemas that give properties and do not forbid others allow them, as JSON Schema has it"),
+        help: "allow other properties in schemas that do not forbid them, as JSON Schema does"),
       Flag(
         name: "strict-history", kind: .toggle,
-        help: "special tokens that earlier answers in a request spell are plain text, as those of users are"),
+        help: "read special tokens spelled in earlier answers as plain text, as in users' messages"),
       Flag(
         name: "responses-reasoning-events", kind: .word(ReasoningEvents.self),
         placeholder: "NAME", defaultText: "openai",
@@ -202,34 +202,36 @@ enum Flags {
       Flag(
         name: "refuse-hosted-tools", kind: .toggle,
         help:
-          "refuse tools that only a provider can run (web_search, ...); without it they are left out and named"
+          "refuse tools that only a provider can run (web_search, ...); otherwise they are left out and named"
       ),
       Flag(
         name: "state-dir", kind: .text, placeholder: "DIR", defaultText: "in memory",
-        help: "where stored responses and conversations outlive the server"),
+        help: "folder where stored responses, conversations, files and stores outlive the server"),
       Flag(
         name: "store-responses", kind: .integer(1...1_000_000), placeholder: "N", defaultText: "1000",
-        help: "responses, and as many conversations and chat completions, that are kept: 64 MiB and 30 days"),
+        help:
+          "how many responses to keep, and as many conversations and chat completions; at most 64 MiB, 30 days"
+      ),
       Flag(name: "no-ui", kind: .toggle, help: "do not serve the chat page at /"),
       Flag(
         name: "embedding-model", kind: .text, placeholder: "MODEL",
         defaultText: "the first that makes vectors",
-        help: "the model whose vectors vector stores use"),
+        help: "the model that makes the vectors of vector stores"),
       Flag(
         name: "max-file-bytes", kind: .integer(1...1024), placeholder: "MB", defaultText: "64",
-        help: "most of one file that is sent to be searched; --max-body bounds it too"),
+        help: "limit for an uploaded file; --max-body limits it too"),
       Flag(
         name: "storage", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "10240",
-        help: "most of all files that were sent, and of what batches keep"),
+        help: "limit for all uploaded files and what batches keep"),
       Flag(
         name: "storage-per-key", kind: .integer(1...1 << 20), placeholder: "MB", defaultText: "1024",
-        help: "most of the files that one key sent, and of what its batches keep"),
+        help: "the same for one API key"),
       Flag(
         name: "search-slots", kind: .integer(1...64), placeholder: "N", defaultText: "4",
-        help: "searches of vector stores at a time"),
+        help: "searches of vector stores at the same time"),
       Flag(
         name: "search-timeout", kind: .decimal(0.1...600), placeholder: "S", defaultText: "5",
-        help: "longest search of a vector store"),
+        help: "limit for a search of a vector store"),
       Flag(
         name: "examples", kind: .toggle, help: "after the start, print how to talk to the server, to stderr"),
     ])
@@ -240,27 +242,29 @@ enum Flags {
       Flag(
         name: "api-key-file", kind: .text, placeholder: "FILE",
         help:
-          "keys that clients must present, one a line, 'name: key' or 'name admin: key'; SIGHUP reads it again"
+          "keys that clients must send, one per line: 'name: key' or 'name admin: key'; SIGHUP reads it again"
       ),
       Flag(
         name: "api-key", kind: .text, placeholder: "KEY",
         help:
-          "one more key, repeatable; other users of the machine can see it, the variable MLXSERVE_API_KEY not",
+          "one more key; other users of the machine can see it, but not the variable MLXSERVE_API_KEY; may be repeated",
         isRepeatable: true),
       Flag(
         name: "allow-anonymous", kind: .toggle,
-        help: "serve without keys even where other machines can connect"),
+        help: "serve without keys even if other machines can connect"),
       Flag(
         name: "allow-host", kind: .text, placeholder: "NAME",
-        help: "name under which clients reach the server, beside its addresses, repeatable; '*' is any",
+        help:
+          "host name by which clients reach the server, besides its addresses; '*' is any; may be repeated",
         isRepeatable: true),
       Flag(
         name: "allow-origin", kind: .text, placeholder: "ORIGIN",
-        help: "web pages that may use the server, such as https://chat.example.com, repeatable; '*' is all",
+        help:
+          "web pages that may use the server, such as https://chat.example.com; '*' is all; may be repeated",
         isRepeatable: true),
       Flag(
         name: "allow-desktop-apps", kind: .toggle,
-        help: "pages of desktop programs may use the server: app://, tauri://, vscode-webview:// and the like"
+        help: "let pages of desktop programs use the server: app://, tauri://, vscode-webview:// and the like"
       ),
       Flag(
         name: "unix", kind: .text, placeholder: "PATH",
@@ -268,14 +272,14 @@ enum Flags {
       Flag(
         name: "admin-port", kind: .integer(0...65535), placeholder: "N",
         help:
-          "health, metrics, loading and unloading of models on a port of their own; the last three are then only there"
+          "serve health, metrics, and loading and unloading of models on a port of its own; the last three only there"
       ),
       Flag(
         name: "admin-host", kind: .text, placeholder: "H", defaultText: "127.0.0.1",
         help: "address of --admin-port"),
       Flag(
         name: "admin-unix", kind: .text, placeholder: "PATH",
-        help: "the same on a Unix socket, which its owner alone may use"),
+        help: "the same on a Unix socket that only its owner may use"),
       Flag(
         name: "unix-mode", kind: .text, placeholder: "MODE", defaultText: "600",
         help: "permissions of the Unix socket, octal"),
@@ -293,7 +297,7 @@ enum Flags {
         help: "seconds for the head of a request; then 408"),
       Flag(
         name: "body-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "30",
-        help: "seconds in which a body must bring 1 KiB each on average; else 408"),
+        help: "over each such time a body must bring 1 KiB per second on average; else 408"),
       Flag(
         name: "idle-timeout", kind: .decimal(0.1...3600), placeholder: "S", defaultText: "30",
         help: "seconds that a connection may wait for its next request"),
@@ -307,19 +311,19 @@ enum Flags {
     flags: [
       Flag(
         name: "test-hooks", kind: .toggle,
-        help: "GET /debug/state tells what the server holds; on a loopback address only"),
+        help: "GET /debug/state shows what the server holds; on a loopback address only"),
       Flag(
         name: "step-delay-ms", kind: .integer(0...999), placeholder: "N", defaultText: "0",
-        help: "with --test-hooks: each step of the engine takes so much longer"),
+        help: "with --test-hooks: make each step of the engine so much longer"),
     ])
 
   static let logging = FlagGroup(
     title: "Logging (to stderr)",
     flags: [
-      Flag(name: "json-log", kind: .toggle, help: "one JSON object per line, on stdout too"),
+      Flag(name: "json-log", kind: .toggle, help: "one JSON object per line, also on stdout"),
       Flag(
         name: "log-level", kind: .choice(Log.Level.allCases.map(\.name)), placeholder: "LEVEL",
-        defaultText: "info", help: "least level written: debug, info, warning or error"),
+        defaultText: "info", help: "lowest level written: debug, info, warning or error"),
     ])
 
   static let chat = FlagGroup(
@@ -329,7 +333,7 @@ enum Flags {
       Flag(
         name: "max-tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N",
         defaultText: "\(LoadedModel.usualMaxAnswer)",
-        help: "most tokens of one answer, thinking included"),
+        help: "limit for an answer in tokens, thinking included"),
       Flag(
         name: "temperature", kind: .decimal(0...2), placeholder: "T",
         defaultText: "the model's own, else 0.8",
@@ -343,14 +347,14 @@ enum Flags {
         help: "the same seed gives the same answers"),
       Flag(
         name: "stop", kind: .text, placeholder: "TEXT",
-        help: "end an answer where this text would come; may be repeated", isRepeatable: true),
+        help: "end an answer before this text; may be repeated", isRepeatable: true),
       Flag(
         name: "schema", kind: .text, placeholder: "FILE",
-        help: "a JSON Schema that every answer must fit"),
+        help: "JSON Schema that every answer must match"),
       Flag(
         name: "tools", kind: .text, placeholder: "FILE",
         help:
-          "a JSON array of tools as in the API; a call is shown, and the next line that you type is its result"
+          "JSON array of tools as in the API; a call is shown, and the next line you type is its result"
       ),
       Flag(name: "no-thinking", kind: .toggle, help: "ask the template to switch reasoning off"),
     ])
@@ -358,7 +362,7 @@ enum Flags {
   static let conversation = FlagGroup(
     title: "Conversation",
     flags: [
-      Flag(name: "continue", kind: .toggle, help: "go on with the last conversation of a terminal")
+      Flag(name: "continue", kind: .toggle, help: "continue the last conversation of a terminal")
     ])
 
   static let answer = FlagGroup(
@@ -366,10 +370,10 @@ enum Flags {
     flags: [
       Flag(
         name: "prompt", kind: .text, placeholder: "TEXT",
-        help: "the prompt; words after the model say the same"),
+        help: "the prompt; words after the model are the prompt too"),
       Flag(
         name: "json", kind: .toggle,
-        help: "print one JSON object with the answer, why it ended and what it took"),
+        help: "print a JSON object with the answer, why it ended and what it cost"),
     ])
 
   static let doctor = FlagGroup(
@@ -377,7 +381,8 @@ enum Flags {
     flags: [
       Flag(
         name: "kernels", kind: .toggle,
-        help: "compare every kernel set of this machine with its scalar twins, and read memory for a second")
+        help:
+          "compare every kernel set of this machine with its scalar twins, and measure memory for a second")
     ])
 
   static let bench = FlagGroup(
@@ -394,7 +399,7 @@ enum Flags {
         help: "context depths at which decode is measured"),
       Flag(
         name: "sequences", kind: .integers(1...256), placeholder: "N,N,...", defaultText: "1",
-        help: "sequences that decode together; more than 1 after a text that they share, and after none"),
+        help: "sequences that decode together; more than 1 with and without a text that they share"),
       Flag(
         name: "repetitions", kind: .integer(1...1000), placeholder: "N", defaultText: "3",
         help: "runs of each; the median and the spread are shown"),
@@ -402,30 +407,30 @@ enum Flags {
       Flag(name: "csv", kind: .toggle, help: "print one CSV line per measurement"),
       Flag(
         name: "index", kind: .integers(10_000...10_000_000), placeholder: "N,N,...",
-        help: "measure searches in an index of so many vectors instead of a model"),
+        help: "measure searches in an index of so many vectors, not a model"),
       Flag(
-        name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "one that is deleted",
-        help: "where such an index stays for the next run"),
+        name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "a temporary one",
+        help: "folder that keeps such an index for the next run"),
     ])
 
   static let encoders = FlagGroup(
     title: "Images and audio",
     flags: [
-      Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model could"),
-      Flag(name: "no-audio", kind: .toggle, help: "take no audio, even if the model could"),
+      Flag(name: "no-vision", kind: .toggle, help: "take no images, even if the model can"),
+      Flag(name: "no-audio", kind: .toggle, help: "take no audio, even if the model can"),
       Flag(
         name: "no-lazy-encoders", kind: .toggle,
-        help: "read the weights of the encoders at start, not when the first image or audio clip comes"),
+        help: "load the image and audio encoders at the start, not with the first image or clip"),
       Flag(
         name: "media-root", kind: .text, placeholder: "DIR", defaultText: "none",
-        help: "folder whose files requests may name by file:// URLs"),
+        help: "folder whose files requests may name in file:// URLs"),
       Flag(
         name: "allow-media-urls", kind: .toggle,
-        help: "fetch images that requests name by http:// and https:// URLs, from public addresses, with curl"
+        help: "fetch images from http:// and https:// URLs in requests, from public addresses, with curl"
       ),
       Flag(
         name: "media-url-host", kind: .text, placeholder: "HOST[:PORT]", defaultText: "any public one",
-        help: "fetch from this host alone, even if its address is private; may be repeated",
+        help: "fetch only from this host, even if its address is private; may be repeated",
         isRepeatable: true),
     ])
 
@@ -435,49 +440,51 @@ enum Flags {
       Flag(
         name: "model", kind: .text, placeholder: "MODEL",
         defaultText: "the one that the folder was indexed with",
-        help: "an embedding model, needed the first time: its folder, or a name such as minilm"),
+        help: "embedding model, needed the first time: its folder, or a name such as minilm"),
       Flag(
         name: "threads", kind: .integer(1...1024), placeholder: "N", defaultText: "all cores",
         help: "threads that compute"),
       Flag(
         name: "limit", kind: .integer(1...50), placeholder: "N", defaultText: "5", help: "how many results"),
-      Flag(name: "json", kind: .toggle, help: "one JSON object for each result, with the whole reason"),
-      Flag(name: "files", kind: .toggle, help: "the paths of the files alone, best first"),
+      Flag(name: "json", kind: .toggle, help: "print a JSON object per result, with the whole reason"),
+      Flag(name: "files", kind: .toggle, help: "print only the paths of the files, best first"),
       Flag(
         name: "watch", kind: .toggle,
-        help: "read questions from standard input, one a line; a newer one ends the search for the one before"
+        help: "read questions from standard input, one per line; a new one ends the search for the one before"
       ),
       Flag(
         name: "evaluate", kind: .text, placeholder: "FILE",
         help:
-          "measure the search on your own judgements: lines such as {\"query\": \"...\", \"relevant\": {\"path.md\": 2}}"
+          "score the search on your own judgements: lines such as {\"query\": \"...\", \"relevant\": {\"path.md\": 2}}"
       ),
       Flag(
         name: "vector-weight", kind: .decimal(0...1), placeholder: "W",
         defaultText: "0.8, and 0.5 for names and numbers",
-        help: "how much meaning counts beside words: 1 is meaning alone, 0 words alone"),
-      Flag(name: "no-update", kind: .toggle, help: "search what is indexed, without a look at the folder"),
-      Flag(name: "all-files", kind: .toggle, help: "hidden files too, and those that .gitignore names"),
-      Flag(name: "verbose", kind: .toggle, help: "tell which files were left out, and why"),
+        help: "weight of meaning against words: 1 is meaning only, 0 words only"),
+      Flag(
+        name: "no-update", kind: .toggle,
+        help: "search the index as it is, without looking for changes in the folder"),
+      Flag(name: "all-files", kind: .toggle, help: "include hidden files and those in .gitignore"),
+      Flag(name: "verbose", kind: .toggle, help: "list the files that were left out, and why"),
       Flag(
         name: "rebuild", kind: .toggle,
-        help: "make the index again from the folder, in place of one that is damaged"),
+        help: "make the index anew from the folder, for instance if it is damaged"),
       Flag(
-        name: "list", kind: .toggle, help: "list the folders that are indexed, with what each index takes"),
-      Flag(name: "forget", kind: .toggle, help: "take the index of FOLDER away, also of one that is gone"),
+        name: "list", kind: .toggle, help: "list the indexed folders and the size of each index"),
+      Flag(name: "forget", kind: .toggle, help: "delete the index of FOLDER, even if the folder is gone"),
       Flag(
         name: "index-dir", kind: .text, placeholder: "DIR", defaultText: "~/.cache/mlxserve/search",
-        help: "where indexes are kept; nothing is written into the folder itself"),
+        help: "folder for indexes; nothing is written to the searched folder itself"),
       Flag(
         name: "export", kind: .text, placeholder: "FILE",
-        help: "write all passages with their vectors as JSON lines, for another engine; - is standard output"),
+        help: "write all passages and vectors as JSON lines, for another engine; - is standard output"),
       Flag(
         name: "import", kind: .text, placeholder: "FILE",
-        help: "put passages with their vectors into the index, as --export writes them"),
+        help: "add passages and vectors to the index, as --export writes them"),
       Flag(
         name: "rerank", kind: .text, placeholder: "MODEL",
         help:
-          "a reranker, which puts the first results in order: its folder, or a name such as ms-marco-minilm"),
+          "reranker that orders the first results: its folder, or a name such as ms-marco-minilm"),
     ])
 
   static let embed = FlagGroup(
@@ -485,13 +492,13 @@ enum Flags {
     flags: [
       Flag(
         name: "query", kind: .toggle,
-        help: "the texts are questions: with the words that the model wants for them"
+        help: "the texts are questions: add what the model wants before them"
       ),
-      Flag(name: "document", kind: .toggle, help: "the texts are what is to be found, likewise"),
+      Flag(name: "document", kind: .toggle, help: "the texts are documents, likewise"),
       Flag(
         name: "dimensions", kind: .integer(1...1 << 20), placeholder: "N", defaultText: "the model's own",
-        help: "elements of a vector, for models that were trained for fewer"),
-      Flag(name: "similarity", kind: .toggle, help: "print how near the texts are to each other instead"),
+        help: "elements of a vector, for models trained for fewer"),
+      Flag(name: "similarity", kind: .toggle, help: "print how similar the texts are instead"),
     ])
 
   static let media = FlagGroup(
@@ -499,15 +506,15 @@ enum Flags {
     flags: [
       Flag(
         name: "file", kind: .text, placeholder: "FILE",
-        help: "an image, PNG or JPEG, or a WAV file (required)"),
+        help: "a PNG, JPEG or WAV file (required)"),
       Flag(
         name: "image-tokens", kind: .integer(1...4096), placeholder: "N", defaultText: "280",
-        help: "most soft tokens, which decide the size that the model sees"),
+        help: "limit of soft tokens, which decides the size that the model sees"),
       Flag(
         name: "raw", kind: .text, placeholder: "OUT",
-        help: "write the pixels there, RGB, row by row; of an audio clip the samples at 16 kHz, 32-bit floats"
+        help: "write the pixels as RGB, row by row; for a clip the samples at 16 kHz as 32-bit floats"
       ),
-      Flag(name: "resized", kind: .toggle, help: "with --raw: the pixels at the size that the model sees"),
+      Flag(name: "resized", kind: .toggle, help: "with --raw: at the size that the model sees"),
     ])
 
   static let perplexity = FlagGroup(
@@ -517,17 +524,17 @@ enum Flags {
         name: "text", kind: .text, placeholder: "FILE", help: "the text to predict, UTF-8"),
       Flag(
         name: "ids", kind: .text, placeholder: "FILE",
-        help: "the text as token ids, a JSON array: instead of --text, for folders without a tokenizer too"),
+        help: "the text as a JSON array of token ids instead; works without a tokenizer"),
       Flag(
         name: "context", kind: .integer(2...Int(Int32.max)), placeholder: "N",
-        defaultText: "512, or the model's own if that is less",
-        help: "tokens of a window; the text is cut into windows that do not overlap"),
+        defaultText: "512, or less if the model's is",
+        help: "tokens per window; windows do not overlap"),
       Flag(
         name: "tokens", kind: .integer(1...Int(Int32.max)), placeholder: "N", defaultText: "the whole text",
-        help: "most tokens to predict"),
+        help: "how many tokens to predict"),
       Flag(
         name: "compare", kind: .toggle,
-        help: "run the exact and the fast compute mode side by side and print how far they are apart"),
+        help: "run the exact and the fast mode side by side and print the difference"),
       Flag(name: "json", kind: .toggle, help: "print one JSON object"),
     ])
 
@@ -536,10 +543,10 @@ enum Flags {
     flags: [
       Flag(
         name: "no-checksums", kind: .toggle,
-        help: "do not compare weights with the SHA-256 that their download recorded"),
+        help: "do not check weights against the SHA-256 of their download"),
       Flag(
         name: "state-dir", kind: .text, placeholder: "DIR",
-        help: "check stored responses and conversations; needs no model"),
+        help: "check what a server has stored; needs no model"),
       Flag(
         name: "prefix-cache-dir", kind: .text, placeholder: "DIR",
         help: "check saved prefixes; needs no model"),
