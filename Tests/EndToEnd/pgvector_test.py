@@ -1,4 +1,4 @@
-"""The recipe of docs/vector-stores.md with PostgreSQL and pgvector: passages move there, and the same ones are found.
+"""The recipe of docs/moving-to-postgresql.md with PostgreSQL and pgvector: passages move there, and the same ones are found.
 
 Skipped where there is no PostgreSQL with pgvector (Debian: postgresql and postgresql-15-pgvector); MLXSERVE_PG_BIN names the
 folder of its programs where they are elsewhere."""
