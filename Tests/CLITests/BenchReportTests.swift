@@ -52,12 +52,21 @@ import Testing
       report.csv.split(separator: "\n").dropFirst() == [
         "prefill,64,1,4,,,,,", "decode,64,1,8,100.00,80.00,120.00,0.11,0.107",
       ])
-    #expect(report.table.contains("sending: 1.5 % (1.0 - 2.0)"))
-    let rows = report.table.split(separator: "\n").suffix(2)
+    let table = report.table(width: nil)
+    #expect(table.contains("forward pass: 1.5 % (1.0 - 2.0)"))
     #expect(
-      rows.first?.hasSuffix(
-        "not measured: there was no room to keep the 64 tokens before") == true)
-    #expect(rows.last?.contains("100.00") == true && rows.last?.hasSuffix("11 %") == true)
+      table.split(separator: "\n").suffix(3) == [
+        "prefill  64     1     4                                                ",
+        "decode   64     1     8       100.00    80.00 - 120.00   1.1     0.11  11 %",
+        "prefill after 64 tokens was not measured: there was no room to keep them",
+      ])
+  }
+
+  @Test(arguments: [40, 60, 80, 120])
+  func `every line of the table fits the terminal`(width: Int) {
+    let lines = report.table(width: width).split(separator: "\n").dropLast()
+    #expect(lines.allSatisfy { $0.count <= width }, "\(lines)")
+    #expect(lines.contains { $0.hasPrefix("decode") && $0.contains("100.00") })
   }
 
   @Test func `sequences of a step share weights and the tokens before them, and have states of their own`() {

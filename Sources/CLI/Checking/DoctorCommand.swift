@@ -118,7 +118,7 @@ enum DoctorCommand {
       return Finding(status: .ok, subject: "cache", detail: "\(settings.cache), not there yet")
     }
     let count = HubCache(root: settings.cache).repositories().count
-    let words = "\(settings.cache), \(count) model\(count == 1 ? "" : "s")"
+    let words = "\(settings.cache), \(counted(count, "model"))"
     guard File.isWritable(settings.cache) else {
       return Finding(
         status: .note, subject: "cache", detail: words + ", can only be read",

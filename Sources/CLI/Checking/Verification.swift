@@ -101,7 +101,7 @@ extension Verification {
       let count = folder.weightFiles.count
       add(
         .ok, "files",
-        "config.json and \(folder.weights.names.count) tensors in \(count) file\(count == 1 ? "" : "s"), "
+        "config.json and \(folder.weights.names.count) tensors in \(counted(count, "file")), "
           + "\(ShowCommand.parameters(folder.parameterCount)) parameters, "
           + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil ? "and index agree" : "are sound")"
       )
@@ -147,7 +147,7 @@ extension Verification {
     }
     add(
       .ok, "checksums",
-      "SHA-256 of \(names.count) file\(names.count == 1 ? "" : "s") as published"
+      "SHA-256 of \(counted(names.count, "file")) as published"
         + (rest > 0 ? "; \(rest) more without a record" : ""))
   }
 

@@ -22,7 +22,8 @@ enum VerifyCommand {
     if asJSON {
       Terminal.print(json(verification.findings + stores, model: configuration.modelPath).text)
     } else {
-      Terminal.print("\n" + verdict(verification.findings))
+      Terminal.print(
+        "\n" + Paragraph.wrapped(verdict(verification.findings), column: 0, width: Terminal.textWidth))
       for finding in stores { Terminal.print(line(finding)) }
     }
     return (verification.findings + stores).contains { $0.status == .failed } ? 1 : 0
@@ -97,9 +98,9 @@ enum VerifyCommand {
   static func verdict(_ findings: [Finding]) -> String {
     let failed = findings.filter { $0.status == .failed }.count
     let notes = findings.filter { $0.status == .note }.count
-    if failed > 0 { return "This folder cannot be served: \(failed) check\(failed == 1 ? "" : "s") failed." }
+    if failed > 0 { return "This folder cannot be served: \(counted(failed, "check")) failed." }
     return notes > 0
-      ? "This folder can be served; \(notes) note\(notes == 1 ? "" : "s") above."
+      ? "This folder can be served; \(counted(notes, "note")) above."
       : "This folder can be served; every check passed."
   }
 

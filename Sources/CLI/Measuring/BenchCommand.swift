@@ -30,7 +30,9 @@ enum BenchCommand {
     defer { engine.stop() }
     try plan.check(context: engine.limits.maxContext)
     let report = try BenchRun(plan, engine, configuration).report(loadSeconds: loadSeconds)
-    Terminal.print(flags.isSet("json") ? report.json.text : flags.isSet("csv") ? report.csv : report.table)
+    Terminal.print(
+      flags.isSet("json")
+        ? report.json.text : flags.isSet("csv") ? report.csv : report.table(width: Terminal.tableWidth))
     return 0
   }
 }

@@ -126,60 +126,63 @@ extension BenchReport {
       }).joined(separator: "\n")
   }
 
-  var table: String {
-    var lines = [
-      "model     \(model)",
-      "compute   \(compute), \(threads) threads",
-      "load      \(fixed(loadSeconds, 3)) s, peak memory \(fixed(Double(peakResidentBytes) / 1e6)) MB",
-      "reads     \(fixed(Double(reads.weights) / 1e6)) MB of weights per token, "
-        + (reads.state > 0 ? "\(fixed(Double(reads.state) / 1e6)) MB of state, " : "")
-        + "and \(fixed(Double(reads.keysValues) / 1e3)) kB per token of context; a plain read loop reaches \(fixed(readBytesPerSecond / 1e9)) GB/s",
-    ]
+  /// - Parameter width: of the terminal; nil for lines of any length.
+  func table(width: Int?) -> String {
     func percent(_ share: Spread, _ digits: Int) -> String {
       let (median, least, largest) = (100 * share.median, 100 * share.least, 100 * share.largest)
       return "\(fixed(median, digits)) % (\(fixed(least, digits)) - \(fixed(largest, digits)))"
     }
-    lines.append("in turns  decoding reads, of what the loop does, \(percent(readShare, 0))")
-    lines.append("steps     not the forward pass, but choosing and sending: \(percent(besideForward, 1))")
+    func megabytes(_ bytes: Int) -> String { fixed(Double(bytes) / 1e6) + " MB" }
+    var facts = [
+      ("model", model),
+      ("compute", "\(compute), \(threads) threads"),
+      ("load", "\(fixed(loadSeconds, 3)) s, peak memory \(megabytes(peakResidentBytes))"),
+      (
+        "reads",
+        "\(megabytes(reads.weights)) of weights per token, "
+          + (reads.state > 0 ? "\(megabytes(reads.state)) of state, " : "")
+          + "and \(fixed(Double(reads.keysValues) / 1e3)) kB per token of context; a plain read loop reaches "
+          + "\(fixed(readBytesPerSecond / 1e9)) GB/s"
+      ),
+      ("in turns", "decoding reads \(percent(readShare, 0)) of what the loop does"),
+      ("steps", "sampling and sending, beside the forward pass: \(percent(besideForward, 1))"),
+    ]
     if let speculation {
       func times(_ spread: Spread) -> String {
         "\(fixed(spread.median, 2)) (\(fixed(spread.least, 2)) - \(fixed(spread.largest, 2)))"
       }
-      lines.append(
-        "guesses   decoding is \(times(speculation.right)) times as fast where all guesses hold, "
-          + "\(times(speculation.wrong)) times where none does")
+      facts.append(
+        (
+          "guesses",
+          "decoding is \(times(speculation.right)) times as fast if all guesses are right, "
+            + "\(times(speculation.wrong)) times if all are wrong"
+        ))
     }
     if let tokenizerBytesPerSecond {
-      lines.append("tokenizer \(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose")
+      facts.append(("tokenizer", "\(fixed(tokenizerBytesPerSecond / 1e6)) MB/s of English prose"))
     }
-    lines += [
-      "", "phase     depth sequences   tokens   tokens/s    (least - largest)   MB/token    GB/s of ceiling",
+    let lines = facts.map { Paragraph.wrapped($0.1, after: $0.0, column: 10, width: width ?? .max) } + [""]
+    let header = [
+      "phase", "depth", "seqs", "tokens", "tokens/s", "least - largest", "MB/tok", "GB/s", "of loop",
     ]
-    return (lines + measurements.map(row)).joined(separator: "\n")
+    // The spread goes first where the terminal is narrow, and what was measured last.
+    let rows = Table.lines(header, measurements.map(row), width: width, dispensable: [5, 6, 2, 8, 1])
+    let unmeasured = measurements.filter { $0.speed == nil }.map {
+      "\($0.phase.rawValue) after \($0.depth) tokens was not measured: there was no room to keep them"
+    }
+    return (lines + rows + unmeasured).joined(separator: "\n")
   }
 
-  private func row(_ m: Measurement) -> String {
-    var line =
-      m.phase.rawValue.padded(8) + "\(m.depth)".padded(7, left: true)
-      + "\(m.sequences)".padded(10, left: true) + "\(m.tokens)".padded(9, left: true)
-    guard let speed = m.speed else {
-      return line + "    not measured: there was no room to keep the \(m.depth) tokens before"
+  private func row(_ m: Measurement) -> [String] {
+    func cell(_ value: Double?, _ digits: Int, _ unit: String = "") -> String {
+      value.map { fixed($0, digits) + unit } ?? ""
     }
-    line += fixed(speed.median, 2).padded(11, left: true)
-    line += "    (\(fixed(speed.least, 2)) - \(fixed(speed.largest, 2)))".padded(22)
-    if let rate = bytesPerSecond(m) {
-      line += fixed(Double(bytesPerToken(m)) / 1e6).padded(11, left: true)
-      line += fixed(rate / 1e9, 2).padded(8, left: true)
-      line += (fixed(100 * rate / readBytesPerSecond, 0) + " %").padded(11, left: true)
-    }
-    return line
-  }
-}
-
-extension String {
-  /// Filled with spaces to `width`; ASCII only.
-  fileprivate func padded(_ width: Int, left: Bool = false) -> String {
-    let fill = String(repeating: " ", count: max(0, width - utf8.count))
-    return left ? fill + self : self + fill
+    let rate = bytesPerSecond(m)
+    return [
+      m.phase.rawValue, "\(m.depth)", "\(m.sequences)", "\(m.tokens)", cell(m.speed?.median, 2),
+      m.speed.map { "\(fixed($0.least, 2)) - \(fixed($0.largest, 2))" } ?? "",
+      cell(rate.map { _ in Double(bytesPerToken(m)) / 1e6 }, 1), cell(rate.map { $0 / 1e9 }, 2),
+      cell(rate.map { 100 * $0 / readBytesPerSecond }, 0, " %"),
+    ]
   }
 }

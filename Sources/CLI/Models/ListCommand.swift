@@ -40,7 +40,7 @@ enum ListCommand {
       return ExitCode.success
     }
     guard !entries.isEmpty else {
-      Terminal.printError("no models in \(settings.cache); 'mlxserve pull OWNER/NAME' fetches one")
+      Terminal.tell("no models in \(settings.cache); 'mlxserve pull OWNER/NAME' fetches one")
       return ExitCode.success
     }
     for line in Table.lines(

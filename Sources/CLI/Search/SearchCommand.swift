@@ -105,11 +105,10 @@ enum SearchCommand {
     let printer = ResultPrinter(notes, flags)
     printer.print(answer.results)
     if !flags.isSet("json"), !flags.isSet("files") {
-      let passages = notes.index.passageCount
       Terminal.printError(
         Terminal.dimmedError(
-          "\(fixed(seconds * 1e3, 0)) ms, \(fixed(answer.times.embed * 1e3, 0)) of it for the question; \(passages) passages"
-        ))
+          "searched \(counted(notes.index.passageCount, "passage")) in \(fixed(seconds * 1e3, 0)) ms "
+            + "(question \(fixed(answer.times.embed * 1e3, 0)) ms)"))
     }
     return !answer.results.isEmpty
   }

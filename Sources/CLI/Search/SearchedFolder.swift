@@ -129,7 +129,7 @@ struct SearchedFolder {
     if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags.isSet("verbose") {
       Terminal.printError(
         Terminal.dimmedError(
-          "indexed \(report.indexed) files, \(report.encoded) vectors, \(report.removed) gone; \(writable.view.documentCount) in all"
+          "indexed \(counted(report.indexed, "file")), \(counted(report.encoded, "vector")), \(report.removed) gone; \(writable.view.documentCount) in all"
         ))
     }
     if flags.isSet("verbose") {
@@ -281,14 +281,22 @@ struct ResultPrinter {
       case .page(let number): ", page \(number)"
       case nil: ""
       }
+    let head = "\(number)  \(Terminal.safe(result.passage.document.key))\(ending)"
+    let (score, reason) = (fixed(Double(result.score), 2), Terminal.safe(why?.summary ?? ""))
+    let width = Terminal.tableWidth ?? .max
+    // On a terminal the reason has lines of its own where it does not fit.
+    let isBeside = TextWidth.of(head) + 4 + score.count + TextWidth.of(reason) <= width
     Terminal.print(
-      Terminal.bold("\(number)  \(Terminal.safe(result.passage.document.key))\(ending)") + "  "
-        + Terminal.dimmed(fixed(Double(result.score), 2)) + "  "
-        + Terminal.dimmed(Terminal.safe(why?.summary ?? "")))
+      Terminal.bold(head) + "  " + Terminal.dimmed(score) + (isBeside ? "  " + Terminal.dimmed(reason) : ""))
+    if !isBeside { Terminal.print(Terminal.dimmed(Self.indented(reason, width))) }
     let shown = why?.sentence?.text ?? String(decoding: result.passage.text, as: UTF8.self)
     let line = shown.split(whereSeparator: \.isNewline).joined(separator: " ")
     let cut = line.count > 240 ? String(line.prefix(239)) + "…" : line
-    Terminal.print("   " + marked(Terminal.safe(cut), why))
+    Terminal.print(marked(Self.indented(Terminal.safe(cut), width), why))
+  }
+
+  private static func indented(_ text: String, _ width: Int) -> String {
+    Paragraph.wrapped(text, after: "  ", column: 3, width: width)
   }
 
   /// The words that matched stand out.

@@ -126,6 +126,9 @@ extension Terminal {
   }
 }
 
+/// `1 file`, `2 files`: for nouns whose plural has an s.
+func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
+
 /// A number with a given number of digits after the point, for tables; as Swift writes it, with any digits, where it is no number or
 /// has too many digits before the point.
 func fixed(_ value: Double, _ digits: Int = 1) -> String {
