@@ -241,7 +241,7 @@ def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
             (model / name).unlink()
         flags = ("--model", model, "--prompt-tokens", 16, "--generate-tokens", 4, "--depth", 0, "--repetitions", 1)
         table = run(server, "bench", *flags)
-        assert table.returncode == 0 and "of ceiling" in table.stdout, table
+        assert table.returncode == 0 and "of loop" in table.stdout, table
         csv = run(server, "bench", *flags, "--csv").stdout.splitlines()
         assert csv[0].startswith("phase,depth,sequences,tokens,") and len(csv) == 3, csv
         refused(server, model, "tokenizer.json")
