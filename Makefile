@@ -59,7 +59,7 @@ COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-long test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
   arm64-kernel-test arm64-sdk arm64-test \
   release release-sysroot install clean
 
@@ -110,6 +110,9 @@ test: toolchain      ## run every test: Swift tests, then SDKs and other clients
 	$(MAKE) differential
 	$(MAKE) sdk-test
 	$(MAKE) client-test
+
+test-long: build venv ## run the cases that take long: many of the worst requests at once, deadlines, packages
+	$(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY) --patient
 
 quick: toolchain     ## run the Swift tests of some modules, building no others: M=Chat or M=Chat,Server
 	MLXSERVE_TESTS=$(M) $(SWIFT) test $(FLAGS)

@@ -1,7 +1,8 @@
-"""Black-box tests of the release binary: run.py BINARY [NAME-PART] [--long]. The last line says how many passed.
+"""Black-box tests of the release binary: run.py BINARY [NAME-PART] [--patient] [--long]. The last line says how many passed.
 
-All of them run in two lines side by side, since most cases wait for something. With --long the cases that go through a
-sample otherwise go through everything; that takes half an hour."""
+All of them run in two lines side by side, since most cases wait for something. Those that take long without telling much
+about a small change run with --patient alone. With --long the cases that go through a sample otherwise go through
+everything; that takes half an hour."""
 
 import os
 import re
@@ -83,6 +84,18 @@ LONG = {
     "load_test.test_after_chaos_all_is_as_before": {"seconds": 300},
 }
 
+# A third of all the time, for what few changes can break: many of the worst requests at once, deadlines, downloads that fail
+# again and again, an index of many vectors, chaos.
+PATIENT = {
+    "memory_test.test_24_of_the_worst_at_once", "memory_test.test_24_of_any_body_at_once",
+    "memory_test.test_24_of_the_others_at_once", "memory_test.test_the_worst_request_of_every_route",
+    "memory_test.test_the_worst_request_of_every_other_route", "memory_test.test_files_that_become_large",
+    "memory_test.test_batches_stay_within_the_limit", "limits_test.test_slow_connections_meet_their_deadlines",
+    "load_test.test_after_chaos_all_is_as_before", "cli_test.test_S133_an_index_is_measured",
+    "packaging_test.test_the_checksums_are_those_of_the_files", "packaging_test.test_the_same_binary_is_packed_to_the_same_bytes",
+    "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_G13_passing_troubles_pass_and_others_end",
+}
+
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
 GROUPS = [
     ((), False, (
@@ -101,13 +114,15 @@ GROUPS = [
 ]
 
 
-def cases(modules, part):
-    return [
+def cases(modules, part, is_patient=None):
+    """Those whose name has this part; of all of them the patient ones, or the others."""
+    found = [
         (name, function)
         for module in modules
         for name, function in ((f"{module.__name__}.{name}", value) for name, value in vars(module).items())
         if name.rpartition(".")[2].startswith("test_") and function.__module__ == module.__name__ and part in name
     ]
+    return [case for case in found if is_patient in (None, case[0].removeprefix("reliability.") in PATIENT)]
 
 
 def run(tests, server, watch, is_long):
@@ -130,9 +145,11 @@ class SideBySide:
     """Groups as processes of their own, in two lines; what a case says stays together."""
 
     def __init__(self, arguments):
-        self.arguments, self.lock = arguments, threading.Lock()
+        self.arguments, self.lock, is_patient = arguments, threading.Lock(), "--patient" in arguments
         self.passed, self.failed, self.seen, self.begin = 0, 0, 0, time.monotonic()
-        self.all = sum(len(cases(modules, "")) for _, _, modules in GROUPS)
+        self.all = sum(len(cases(modules, "", is_patient)) for _, _, modules in GROUPS)
+        known = sum(len(cases(modules, "", True)) for _, _, modules in GROUPS)
+        assert known == len(PATIENT), f"{len(PATIENT) - known} names of PATIENT are those of no case"
 
     def say(self, lines):
         if not lines:
@@ -175,16 +192,16 @@ class SideBySide:
 def main():
     arguments = sys.argv[1:]
     words = [word for word in arguments if not word.startswith("--")]
-    groups = GROUPS
+    groups, is_patient = GROUPS, None
     if "--group" in arguments:
-        groups = [GROUPS[int(words.pop())]]
+        groups, is_patient = [GROUPS[int(words.pop())]], "--patient" in arguments
     elif len(words) == 1:
         return SideBySide(arguments).run()
     # Some cases start it from another folder.
     binary, part, is_long = os.path.abspath(words[0]), (words[1] if len(words) > 1 else ""), "--long" in arguments
     passed, failed = 0, 0
     for flags, is_watched, modules in groups:
-        tests = cases(modules, part)
+        tests = cases(modules, part, is_patient)
         if not tests:
             continue
         server = Server(binary, *flags)
@@ -198,7 +215,8 @@ def main():
             print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
     browser.close()
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    # A group may have none of the patient ones.
+    return 1 if failed or not (passed or is_patient) else 0
 
 
 if __name__ == "__main__":
