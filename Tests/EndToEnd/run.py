@@ -52,11 +52,16 @@ import uploads_test
 import vector_stores_test
 import wire_test
 from page import browser
+from page import answers_test as page_answers_test
 from page import chat_test as page_chat_test
+from page import chats_test as page_chats_test
 from page import markdown_test as page_markdown_test
 from page import files_test as page_files_test
+from page import notes_test as page_notes_test
+from page import preview_test as page_preview_test
 from page import reach_test as page_reach_test
 from page import server_test as page_server_test
+from page import settings_test as page_settings_test
 from page import words_test as page_words_test
 from reliability import (
     children_test, constraints_test, files_test, framing_test, hosts_and_keys_test, hub_faults_test, json_test, limits_test, load_test, logs_test,
@@ -109,8 +114,8 @@ GROUPS = [
         constraints_test, streams_test, scheduler_test, files_test, hub_faults_test, children_test, memory_test, operating_system_test,
         sandbox_test, load_test, logs_test)),
     # Last: the browser keeps an event loop in this thread.
-    ((), False, (page_chat_test, page_files_test, page_markdown_test, page_reach_test, page_server_test,
-                 page_words_test)),
+    ((), False, (page_answers_test, page_chat_test, page_chats_test, page_files_test, page_markdown_test, page_notes_test,
+                 page_preview_test, page_reach_test, page_server_test, page_settings_test, page_words_test)),
 ]
 
 

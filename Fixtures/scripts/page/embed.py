@@ -13,7 +13,7 @@ import sys
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "Sources" / "Server" / "Page"
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-    ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml"}
+    ".txt": "text/plain; charset=utf-8", ".svg": "image/svg+xml", ".webmanifest": "application/manifest+json"}
 HEAD = """\
 // Written by Fixtures/scripts/page/embed.py (`make page`) from the files in ui/; a test compares their digests.
 // swift-format-ignore-file
@@ -22,6 +22,8 @@ extension PageFile {
   /// Of the script and of the style sheet in the page itself, for its policy.
   static let scriptDigest = "SCRIPT"
   static let styleDigest = "STYLE"
+  /// Of the script in the frame of previews.
+  static let previewDigest = "PREVIEW"
 
   static let all: [PageFile] = [
 """
@@ -106,8 +108,10 @@ def packed_text(path):
         return packed_script(text)
     if path.suffix == ".css":
         return packed_style(text)
+    if path.name == "preview.html":
+        text = re.sub(r"(?<=<script>).*?(?=</script>)", lambda found: packed_script(found[0]), text, flags=re.S)
     text = "\n".join(line.strip() for line in text.splitlines() if line.strip()) + "\n"
-    for link, (tag, file) in INSIDE.items() if path.suffix == ".html" else ():
+    for link, (tag, file) in INSIDE.items() if path.name == "index.html" else ():
         inner = packed_text(file)
         if text.count(link) != 1 or "</" in inner or "<!--" in inner:
             raise ValueError(f"{file.name} cannot be put into {path.name}")
@@ -116,9 +120,10 @@ def packed_text(path):
 
 
 def digests():
-    """What a content security policy calls the script and the style sheet in the page."""
-    return {tag: "sha256-" + base64.b64encode(hashlib.sha256(packed_text(file).encode()).digest()).decode()
-            for tag, file in INSIDE.values()}
+    """What a content security policy calls the script and the style sheet in the page, and the script of the preview."""
+    inner = {tag: packed_text(file) for tag, file in INSIDE.values()}
+    inner["preview"] = re.search(r"<script>(.*)</script>", packed_text(PAGE / "ui" / "preview.html"), re.S)[1]
+    return {tag: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for tag, text in inner.items()}
 
 
 def entry(path):
@@ -129,7 +134,7 @@ def entry(path):
     inside = [file.read_bytes() for _, file in INSIDE.values()] if not name else []
     source = hashlib.sha256(b"".join([path.read_bytes(), *inside])).hexdigest()[:16]
     packed = base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
-    lines = "\\\n".join(packed[at : at + 116] for at in range(0, len(packed), 116))
+    lines = "\\\n".join(packed[at : at + 240] for at in range(0, len(packed), 240))
     return (f'    PageFile(path: "{name}", contentType: "{TYPES[path.suffix]}", tag: #"{tag}"#,\n'
             f'      source: "{source}", byteCount: {len(data)}, packed: """\n{lines}\n""",\n'.replace('""",', '"""),'), len(data), len(packed))
 
@@ -139,7 +144,7 @@ def main():
     files = sorted(path for path in (PAGE / "ui").iterdir() if path.is_file() and path not in inside)
     entries = [entry(path) for path in files]
     known = digests()
-    head = HEAD.replace("SCRIPT", known["script"]).replace("STYLE", known["style"])
+    head = HEAD.replace("SCRIPT", known["script"]).replace("STYLE", known["style"]).replace("PREVIEW", known["preview"])
     (PAGE / "PageFiles.swift").write_text(head + "".join(text for text, _, _ in entries) + "  ]\n}\n")
     print(f"{len(files)} files, {sum(size for _, size, _ in entries)} bytes")
 

@@ -191,7 +191,8 @@ enum OpenAPIResponses {
           "answer_tokens": "integer", "logit_biases": "integer", "top_logprobs": "integer", "prompts": "integer",
           "completion_logprobs": "integer"}},
       "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"],
-        "server": {"pull": "boolean", "vector_stores": "boolean"}}
+        "server": {"pull": "boolean", "vector_stores": "boolean",
+          "known": [{"name": "string", "bytes": "integer", "note": "string"}]}}
     }
     """#
 

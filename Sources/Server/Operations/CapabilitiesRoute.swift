@@ -6,6 +6,7 @@ import Chat
 import Fetch
 import Grammar
 import HTTP
+import Hub
 import Inference
 import JSON
 import Media
@@ -36,7 +37,11 @@ struct CapabilitiesRoute {
 
   /// What depends on flags and folders, and not on one model.
   private static func abilities(of server: ServerContext) -> JSONValue {
-    ["pull": .bool(server.settings.hub != nil), "vector_stores": .bool(searches(server))]
+    let pulls = server.settings.hub != nil
+    let known = (pulls ? KnownModels.all : []).map { model -> JSONValue in
+      ["name": .string(model.name), "bytes": .int(model.bytes), "note": .string(model.note)]
+    }
+    return ["pull": .bool(pulls), "vector_stores": .bool(searches(server)), "known": .array(known)]
   }
 
   /// Whether files can be searched.

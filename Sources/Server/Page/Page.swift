@@ -36,10 +36,21 @@ package struct Page: Sendable {
   static let policy = [
     "default-src 'none'", "script-src 'self' '\(PageFile.scriptDigest)'",
     "style-src '\(PageFile.styleDigest)'", "img-src 'self' data: blob:",
-    "media-src 'self' data: blob:", "connect-src 'self'", "manifest-src 'self'", "base-uri 'none'",
-    "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+    "media-src 'self' data: blob:", "connect-src 'self'", "frame-src 'self'", "manifest-src 'self'",
+    "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
     "trusted-types 'none'",
   ].joined(separator: "; ")
+
+  /// The frame in which the page shows HTML and SVG of an answer: no origin, nothing fetched, nothing framed. With `scripts`
+  /// those of the answer run, else the one that puts it there alone.
+  static func previewPolicy(scripts: Bool) -> String {
+    let allowed = scripts ? "'unsafe-inline'" : "'\(PageFile.previewDigest)'"
+    return "sandbox allow-scripts; default-src 'none'; script-src \(allowed); "
+      + "style-src 'unsafe-inline'; img-src data: blob:; media-src data: blob:; font-src data:; base-uri 'none'; "
+      + "form-action 'none'; frame-ancestors 'self'"
+  }
+
+  private static let preview = "ui/preview.html"
 
   private static let security: Headers = [
     "content-security-policy": policy, "referrer-policy": "no-referrer",
@@ -76,6 +87,10 @@ package struct Page: Sendable {
         body: .bytes(Array(Self.signOfLife.utf8)))
     }
     var headers = Self.security
+    if entry.file.path == Self.preview {
+      headers.set("content-security-policy", Self.previewPolicy(scripts: request.query("scripts") != nil))
+      headers.set("permissions-policy", "camera=(), microphone=(), geolocation=()")
+    }
     headers.add("content-type", entry.file.contentType)
     headers.add("etag", entry.file.tag)
     // Kept, and asked about each time: a new binary is a new page at once.

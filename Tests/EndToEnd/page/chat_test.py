@@ -113,7 +113,7 @@ def test_stop_keeps_what_was_said_and_continue_joins_it(page, fake, watched):
 def test_regenerating_and_editing_make_branches_that_outlive_a_reload(page, fake, watched):
     fake.answers += [Answer("first"), Answer("second"), Answer("other")]
     ask(page, "Hi")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     until(page, "document.querySelector('.message.assistant:not(.running) .prose:not(.thought-text)')?.textContent === 'second'")
     assert page.locator(".branches").inner_text() == "2/2"
     page.get_by_role("button", name="Previous version").click()

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+CHAT = "/v1/chat/completions"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "Sources" / "Server" / "Page"
 sys.path.insert(0, str(ROOT / "Fixtures" / "scripts" / "page"))
@@ -20,8 +21,16 @@ def policy():
     known = digests()
     return (
         f"default-src 'none'; script-src 'self' '{known['script']}'; style-src '{known['style']}'; img-src 'self' data: blob:; "
-        "media-src 'self' data: blob:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        "media-src 'self' data: blob:; connect-src 'self'; frame-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+
+
+def preview_policy(scripts):
+    """The policy of the frame in which previews are."""
+    run = "'unsafe-inline'" if scripts else f"'{digests()['preview']}'"
+    return (
+        f"sandbox allow-scripts; default-src 'none'; script-src {run}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "media-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'")
 
 
 class Answer:
@@ -96,6 +105,8 @@ class Fake:
         self.with_policy = with_policy
         self.answers, self.requests, self.responses = [], [], {}
         self.models = [model("demo"), model("big", status="unloaded", context=None)]
+        # What is said to requests for a whole completion, and what came of them.
+        self.title, self.scores, self.whole = "", None, []
         self.key = None
         # A proxy has taken this off; the page is not told.
         self.prefix = ""
@@ -169,7 +180,8 @@ class Fake:
         self.server.server_close()
 
     def bodies(self, path="/v1/responses"):
-        return [body for method, where, body in self.requests if method == "POST" and where == path]
+        """What was asked for as a stream; the page asks for titles and scores as a whole."""
+        return [body for method, where, body in self.requests if method == "POST" and where == path and (path != CHAT or body.get("stream"))]
 
     # Requests.
 
@@ -179,7 +191,9 @@ class Fake:
         if ".." in name or not file.is_file() or file in [inside for _, inside in INSIDE.values()]:
             return False
         headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("cache-control", "no-cache")]
-        if self.with_policy:
+        if name == "preview.html":
+            headers.append(("content-security-policy", preview_policy("?scripts" in handler.path)))
+        elif self.with_policy:
             headers.append(("content-security-policy", policy()))
         handler.send(packed_text(file).encode(), TYPES[file.suffix], headers=headers)
         return True
@@ -208,9 +222,13 @@ class Fake:
         if path == "/v1/capabilities":
             return handler.send_json({"object": "list", "data": [
                 capabilities(one["id"], one["input_modalities"]) for one in self.models if one["status"]["value"] == "loaded"],
-                "server": {"pull": "/models/pull" in self.extra, "vector_stores": "/v1/vector_stores" in self.extra}})
+                "server": {"pull": "/models/pull" in self.extra, "vector_stores": "/v1/vector_stores" in self.extra,
+                           "known": [{"name": "tiny:1b", "bytes": 700_000_000, "note": "tiny"}] if "/models/pull" in self.extra else []}})
         if path in self.extra:
             return self.extra[path](handler)
+        if path == "/props":
+            return handler.send_json({"default_generation_settings": {"n_ctx": 4096, "params": {
+                "temperature": 0.8, "top_p": 0.95, "top_k": 40, "min_p": 0.05, "repetition_penalty": 1, "presence_penalty": 0}}})
         if path.startswith("/v1/responses/"):
             response = self.responses.get(path.rsplit("/", 1)[1])
             if not response:
@@ -277,7 +295,11 @@ class Fake:
         handler.wfile.write(b"0\r\n\r\n")
 
     def complete(self, handler, body):
-        """A chat completion: the page asks for one to go on with an answer."""
+        """A chat completion: the page asks for one to go on with an answer, for a title, and for what tokens are worth."""
+        if not body.get("stream"):
+            self.whole.append(body)
+            answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": self.title}, "finish_reason": "stop"}]}
+            return handler.send_json(answer | {"prompt_logprobs": self.scores})
         answer = self.answers.pop(0) if self.answers else Answer(" and more.")
         handler.events()
         for piece in answer.text:

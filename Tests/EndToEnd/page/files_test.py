@@ -98,7 +98,7 @@ def test_what_the_model_does_not_take_is_refused_before_sending(page, fake, watc
     page.wait_for_selector("#model[data-state=loaded]")
     page.wait_for_timeout(200)
     give(page, "a.jpg", "image/jpeg", photo((10, 10)))
-    page.wait_for_selector(".toast span:text('demo does not take images.')")
+    page.wait_for_selector(".toast span:text('demo does not accept images.')")
     assert page.locator(".chip").count() == 0 and page.locator("#microphone").is_hidden() and not fake.bodies()
 
 
@@ -238,7 +238,7 @@ def test_an_export_is_imported_again_as_it_was(page, fake, watched):
     give(page, "a.png", "image/png", photo((8, 8), "PNG"))
     page.wait_for_selector(".chip")
     ask(page, "First")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Regenerate").click()
     until(page, "document.querySelector('.message.assistant:not(.running) .prose:not(.thought-text)')?.textContent === 'two'")
     ask(page, "Second")
     page.click("#open-settings")
@@ -279,7 +279,7 @@ def test_an_export_is_imported_again_as_it_was(page, fake, watched):
 
 @case()
 def test_other_files_are_refused_and_hostile_ones_read_with_care(page, fake, watched):
-    for data, words in ((b"\x00garbage", "is not JSON"), (b'{"a":1}', "holds no chats"), (json.dumps({"format": "mlxserve-chats", "version": 2, "chats": []}).encode(), "newer version")):
+    for data, words in ((b"\x00garbage", "is not JSON"), (b'{"a":1}', "contains no chats"), (json.dumps({"format": "mlxserve-chats", "version": 2, "chats": []}).encode(), "newer version")):
         import_file(page, data)
         page.wait_for_selector(f".toast span:has-text('{words}')")
         page.keyboard.press("Escape")
@@ -405,8 +405,8 @@ def test_a_full_disk_is_told_and_the_chat_stays(page, fake, watched):
 def test_presets_are_kept_edited_deleted_and_become_the_default(page, fake, watched):
     page.click("#tune")
     page.fill("dialog textarea >> nth=0", "Be a pirate.")
-    page.fill("[aria-label='Name of a system prompt']", '"><img src=x onerror=alert(1)>')
-    page.get_by_role("button", name="Keep").click()
+    page.fill("[aria-label='Prompt name']", '"><img src=x onerror=alert(1)>')
+    page.get_by_role("button", name="Save").click()
     page.wait_for_selector(".preset")
     page.locator(".preset button[aria-pressed]").click()
     page.wait_for_selector(".preset.default")
@@ -419,7 +419,7 @@ def test_presets_are_kept_edited_deleted_and_become_the_default(page, fake, watc
     page.click("#tune")
     page.locator(".preset button[aria-label^=Edit]").click()
     page.fill("dialog textarea >> nth=0", "Be a poet.")
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Save").click()
     page.locator(".preset-name").click()
     assert page.input_value("dialog textarea >> nth=0") == "Be a poet."
     page.locator(".preset button[aria-label^=Delete]").click()

@@ -31,8 +31,8 @@ EVERY = """async ([text, words]) => {
 # Every node must be of these, with these attributes; anything else came out of the text.
 ALLOWED = """node => {
   const tags = new Map(Object.entries({
-    p: "dir class", br: "", h2: "dir class", h3: "dir class", h4: "dir class", h5: "dir class", h6: "dir class", ul: "", ol: "start", li: "class",
-    blockquote: "dir", pre: "tabindex dir role aria-label class", code: "class", table: "", thead: "", tbody: "", tr: "", th: "class scope dir",
+    p: "dir class", br: "", sub: "", sup: "", kbd: "", h2: "dir class", h3: "dir class", h4: "dir class", h5: "dir class", h6: "dir class", ul: "", ol: "start", li: "class",
+    blockquote: "dir class", pre: "tabindex dir role aria-label class", code: "class", table: "", thead: "", tbody: "", tr: "", th: "class scope dir",
     td: "class dir", a: "href target rel title dir", strong: "", em: "", del: "", hr: "", input: "type disabled aria-label", div: "class tabindex role aria-label",
     span: "class", button: "type class aria-label title aria-pressed", svg: "viewBox class aria-hidden", path: "d",
   }).map(([tag, names]) => [tag, new Set(names.split(" ").filter(Boolean))]));
@@ -81,6 +81,13 @@ SAMPLES = {
     "It costs $5 and $10.": "<p>It costs $5 and $10.</p>",
     "1) a\n\n   b\n2) c": "<ol><li><p>a</p><p>b</p></li><li><p>c</p></li></ol>",
     "中文**重点**。": "<p>中文<strong>重点</strong>。</p>",
+    "a<br>b<BR/>c<br />d": "<p>a<br>b<br>c<br>d</p>",
+    "H<sub>2</sub>O, x<sup>a *b*</sup>, <kbd>Ctrl</kbd>": "<p>H<sub>2</sub>O, x<sup>a <em>b</em></sup>, <kbd>Ctrl</kbd></p>",
+    "<sub>x <sup>y</sub> <br class=x> <kbd>": "<p><sub>x &lt;sup&gt;y</sub> &lt;br class=x&gt; &lt;kbd&gt;</p>",
+    "> [!WARNING]\n> Mind the *gap*.\n\n> [!x]\n> y": "<blockquote><p>Warning</p><div><p>Mind the <em>gap</em>.</p></div></blockquote>"
+        "<blockquote><p>[!x]\ny</p></blockquote>",
+    "So[^1] and [^none].\n\n[^1]: The *reason*.": '<p>So<sup><button type="button" title="The *reason*.">1</button></sup> and [^none].</p>'
+        '<div tabindex="-1"><sup>1</sup><div><p>The <em>reason</em>.</p></div></div>',
 }
 
 
@@ -134,6 +141,15 @@ $$
 $$
 
 [r]: https://example.org
+
+A claim[^a], H<sub>2</sub>O<br>and more[^b].
+
+> [!TIP]
+> Try *it*.
+
+[^a]: First reason.
+[^b]: Second
+  reason.
 
 The end [r].
 """
@@ -248,7 +264,9 @@ HOSTILE = [
     "![" * 5000, "`" * 9999, "$$\\href{javascript:alert(1)}{x}$$", "<style>*{display:none}</style>", "</textarea><script>alert(1)</script>",
     "{{constructor.constructor('alert(1)')()}}", "[__proto__]: https://example.org\n\n[__proto__] [constructor]", "```__proto__\nx\n```",
     "- " * 3000, "<a href='javascript:alert(1)'>x</a>", "[x]( javascript:alert(1))", "[x](\u0001javascript:alert(1))", "<https://a\"onclick=alert(1)>",
-    "&lt;img src=x onerror=alert(1)&gt;", "[a](//evil.example)", "[a](/v1/models)", "(" * 5000 + "[x](" + "(" * 5000,
+    "<sub onclick=alert(1)>x</sub><kbd><img src=x onerror=alert(1)></kbd>", "<sup>" * 5000 + "</sup>" * 5000, "<br onload=alert(1)/>",
+    "> [!NOTE]\n> <script>alert(1)</script>", "x[^a]\n\n[^a]: <img src=x onerror=alert(1)>", "[^__proto__] [^constructor]\n\n[^__proto__]: x",
+    "[^a]: [^a]\n" * 500, "&lt;img src=x onerror=alert(1)&gt;", "[a](//evil.example)", "[a](/v1/models)", "(" * 5000 + "[x](" + "(" * 5000,
 ]
 
 
@@ -353,3 +371,44 @@ def test_hostile_text_in_every_field_of_imported_chats_stays_text(page, fake, wa
     page.click("#model")
     until(page, "count => document.querySelectorAll('.model-row').length === count", len(HOSTILE))
     assert not page.evaluate(FOREIGN)
+
+
+WIDE = "| name | what it is for, in a few words | " + " | ".join(f"c{n}" for n in range(12)) + " |\n" + "|---" * 14 + "|\n" + (
+    "| x | " + "a sentence that would be very long in a single line of a table " * 3 + "| a longer value here " * 12 + "|\n")
+
+
+@case()
+def test_a_wide_table_uses_the_room_and_fades_where_it_is_cut(page, fake, watched):
+    fake.answers += [Answer(WIDE), Answer("| a | b |\n|---|---|\n| 1 | 2 |\n")]
+    ask(page, "Table")
+    until(page, "document.querySelector('.table').matches('.cut')")
+    sizes = """() => {
+      const cells = [...document.querySelectorAll('td')].map(one => one.getBoundingClientRect().width);
+      const probe = document.createElement('span');
+      probe.textContent = '0'.repeat(10);
+      document.querySelector('td').append(probe);
+      const size = probe.getBoundingClientRect().width / 10;
+      probe.remove();
+      const table = document.querySelector('.table').getBoundingClientRect();
+      return [cells.slice(1).map(one => (one - 26) / size), table.width, document.querySelector('.prose').getBoundingClientRect().width, table.right, innerWidth];
+    }"""
+    cells, table, column, right, window = page.evaluate(sizes)
+    assert all(11.5 <= cell <= 28.5 for cell in cells), cells
+    assert table > column + 40 and right <= window, (table, column, right)
+    page.evaluate("document.querySelector('.table').scrollLeft = 1e6")
+    until(page, "!document.querySelector('.table').matches('.cut')")
+    ask(page, "Small")
+    until(page, "!document.querySelectorAll('.table')[1].matches('.cut')")
+    narrow = page.evaluate("(([small, prose]) => small / prose)([...document.querySelectorAll('.table, .prose:has(.table)')].slice(-2).map(one => one.clientWidth).reverse())")
+    assert 0.99 < narrow <= 1, narrow
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, "document.querySelector('#scroll').scrollWidth <= 390")
+
+
+@case()
+def test_a_note_is_gone_to_from_its_mark(page, fake, watched):
+    fake.answers.append(Answer("Claim[^x].\n\n" + "words\n\n" * 60 + "[^x]: The reason.\n"))
+    ask(page, "Hi")
+    page.locator(".note-mark").click()
+    until(page, "document.activeElement.matches('.footnote')")
+    assert page.evaluate("document.activeElement.textContent") == "xThe reason."

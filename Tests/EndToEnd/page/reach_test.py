@@ -13,7 +13,8 @@ from .browser import ask, begin, case, go, launch, send, set_setting, until
 from .fake import Answer
 
 RICH = ("# Title\n\nSome **bold** text with a [link](https://example.org), `code` and $x^2$.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
-        "```python\ndef f(): return 1  # c\n```\n\n- [x] done\n\n> quote\n")
+        "```python\ndef f(): return 1  # c\n```\n\n- [x] done\n\n> quote\n\n> [!TIP]\n> Try H<sub>2</sub>O, <kbd>Esc</kbd>.[^1]\n\n"
+        "```svg\n<svg><circle r=\"4\"/></svg>\n```\n\n[^1]: Why.\n")
 
 
 def axe():
@@ -41,16 +42,45 @@ def each_state(page, fake):
     """Every place of the page, one after the other."""
     yield "empty"
     fake.answers += [Answer(RICH, reasoning=["hm"]), Answer(calls=[("f", '{"a": 1}')]), Answer(status=400, error={"code": "x", "message": "No."})]
+    page.keyboard.type("/")
+    page.wait_for_selector("#slash [role=option]")
+    yield "commands"
+    page.fill("#box", "")
+    page.click("#temporary")
+    yield "temporary"
+    page.click("#temporary")
     ask(page, "Hi")
     page.locator(".thought summary").click()
     yield "answer"
+    page.get_by_role("button", name="Preview").click()
+    page.wait_for_timeout(500)
+    yield "preview"
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_role("menuitem", name="Token probabilities").click()
+    page.wait_for_selector(".tokens")
+    page.locator(".token-text .token").nth(1).hover()
+    yield "probabilities"
+    page.locator(".token-head").get_by_role("button", name="Close").click()
     ask(page, "Tool")
     ask(page, "Fail")
     page.mouse.move(700, 300)
     yield "calls and errors"
     page.click("#tune")
     page.wait_for_selector("dialog[open] textarea")
+    page.fill("[data-setting=schema]", "{")
+    page.fill("[data-setting=temperature]", "0.5")
     yield "settings"
+    page.keyboard.press("Escape")
+    yield "what is in force"
+    page.locator(".pill.wrong").get_by_role("button", name="Remove").click()
+    fake.answers.append(Answer("again"))
+    page.locator(".message.assistant").first.get_by_role("button", name="Regenerate").click()
+    until(page, "document.querySelector('.branches')?.textContent === '2/2' && !document.querySelector('.running')")
+    page.get_by_role("button", name="More", exact=True).last.click()
+    page.get_by_role("menuitem", name="Compare versions").click()
+    page.wait_for_selector(".compare-dialog .message")
+    yield "side by side"
     page.keyboard.press("Escape")
     page.click("#model")
     page.wait_for_selector(".model-row")
@@ -62,6 +92,9 @@ def each_state(page, fake):
     page.click("#open-notes")
     page.fill(".notes input[type=search]", "words")
     page.wait_for_selector(".hit")
+    page.get_by_role("button", name="Manage notes").click()
+    page.wait_for_selector(".file-row")
+    page.get_by_role("button", name="Insert").click()
     yield "notes"
     for _ in range(2):
         page.keyboard.press("Escape")
@@ -69,7 +102,16 @@ def each_state(page, fake):
     page.locator(".chat").hover()
     page.locator(".chat").get_by_role("button").click()
     yield "menu"
-    page.keyboard.press("Escape")
+    page.get_by_role("menuitem", name="Move to folder…").click()
+    page.fill("dialog input", "Work")
+    yield "folder"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".folder")
+    page.locator(".chat").hover()
+    page.locator(".chat").get_by_role("button").click()
+    page.get_by_role("menuitem", name="Select chats").click()
+    page.wait_for_selector(".chosen")
+    yield "several chats"
 
 
 def all_states(page, fake, watched):
@@ -80,7 +122,10 @@ def all_states(page, fake, watched):
         "summary": "word: words", "terms": [{"term": "words", "positions": [[5, 10]]}]}}
     stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 1}}]
     fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
-                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [hit]})}
+                  "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [hit]}),
+                  "/v1/vector_stores/vs_1/files": lambda handler: handler.send_json({"data": [{"id": "f", "status": "completed"}]}),
+                  "/v1/files": lambda handler: handler.send_json({"data": [{"id": "f", "filename": "a.md", "bytes": 10}]})}
+    fake.scores = [{"1": {"logprob": -0.2 * number, "rank": 1, "decoded_token": char}} for number, char in enumerate(RICH)]
     go(page, fake.url)
     page.wait_for_selector("#open-notes:not([hidden])")
     for state in each_state(page, fake):
@@ -135,7 +180,7 @@ def test_everything_is_reached_by_keyboard_in_a_sensible_order(page, fake, watch
     order = ["Skip to the message box", "Hide chats", "New chat", "Search chats", "Settings", "Keyboard shortcuts", "Theme"]
     places = [names.index(name) for name in order]
     assert places == sorted(places), names
-    for name in ("Copy code", "Wrap lines", "Copy", "Answer again", "Delete", "Message", "Attach files", "Edit"):
+    for name in ("Copy code", "Wrap lines", "Copy", "Regenerate", "Delete", "Message", "Attach files", "Edit"):
         assert name in names, (name, names)
     assert any(name.startswith("Model: demo") for name in names)
     # Without a mouse: write, send, edit, stop, search, open, choose a model.
@@ -186,7 +231,7 @@ def press_through(page, fake, watched):
     page.keyboard.press("Enter")
     until(page, "document.querySelector('.message.assistant:not(.running) .prose:not(.thought-text)')?.textContent.includes('and more')")
     is_at("#box")
-    tab_to(page, "[aria-label='Answer again']", back=True)
+    tab_to(page, "[aria-label='Regenerate']", back=True)
     page.keyboard.press("Enter")
     until(page, "document.querySelector('.branches')?.textContent === '2/2' && !document.querySelector('.running')")
     is_at("#box")
@@ -215,7 +260,7 @@ def press_through(page, fake, watched):
     until(page, "document.querySelector('.chat-title')?.textContent === 'Renamed'")
     is_at(".chat a")
     page.keyboard.press("Tab")
-    for key in ("Enter", *["ArrowDown"] * 4, "Enter"):
+    for key in ("Enter", "ArrowUp", "Enter"):
         page.keyboard.press(key)
     page.wait_for_selector(".toast button")
     is_at("#box")

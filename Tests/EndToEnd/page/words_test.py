@@ -80,10 +80,17 @@ def in_every_language(page, fake, watched):
             page.wait_for_timeout(100)
             assert not (faults := page.evaluate(CUT)), (tag, where, faults)
         look("empty")
+        page.fill("#box", "/")
+        look("commands")
+        page.fill("#box", "")
         fake.answers += [Answer("Yes.", reasoning=["hm"]), Answer(calls=[("f", '{"a": 1}')]), failure]
         for _ in range(3):
             ask(page, "Hi")
         look("answers")
+        page.locator(".message.assistant").first.hover()
+        page.locator(".message.assistant").first.locator("[aria-haspopup=menu]").click()
+        look("menu of an answer")
+        page.keyboard.press("Escape")
         for place in ("#tune", "#model", "#open-settings", "#open-keys"):
             if not page.locator(place).is_visible() or page.viewport_size["width"] <= 800 and place.startswith("#open"):
                 page.click("#side-open")

@@ -1,14 +1,16 @@
 // The chat page: what is shown, what is running, and what keys and buttons do.
 
-import { $, dialog, el, field, icon, on, toast } from "./dom.js";
+import { $, dialog, el, field, icon, menu, on, toast } from "./dom.js";
 import { Conversation, continuedBody, responseBody } from "./conversation.js";
 import { MessageView } from "./message.js";
 import { Announcer } from "./announcer.js";
 import { History } from "./history.js";
 import { Composer } from "./composer.js";
-import { models } from "./models.js";
+import { isForChat, models } from "./models.js";
 import { local } from "./storage.js";
 import { store } from "./store.js";
+import { canRead, readAloud, stopReading } from "./speech.js";
+import { Titles } from "./titles.js";
 import { answer, forget, goOn, key, onUnauthorized, resume } from "./wire.js";
 import { language, number, preferred, setLanguage, t } from "./words.js";
 
@@ -31,17 +33,33 @@ export const app = {
   get model() { return models.pick(conversation?.chat.model)?.id ?? conversation?.chat.model ?? ""; },
   get isRunning() { return Boolean(running()); },
   send, stop, newChat, openChat, editLast, chooseModel, saveChat, explain, refuse, refuseFile, renderChat, stopAll,
+  get files() { return composer.files; },
   attach: (file) => composer.attach(file),
+  detach: (file) => composer.setFiles(composer.files.filter((other) => other !== file)),
+  focus: () => composer.focus(),
+  repaintForce: () => composer.paintForce(),
   repaint: () => (history.paint(), composer.paint(), paintTop()),
-  isBusy: (id) => [...runs.values()].some((run) => run.conversation.chat.id === id),
+  /// Whether answers are under way: in one chat, or in any.
+  isBusy: (id) => (id ? [...runs.values()].some((run) => run.conversation.chat.id === id) : runs.size > 0),
+  enqueue, queued: () => queues.get(conversation?.chat.id) ?? [], unqueue, setTemporary, titled,
 };
 
 const history = new History(app);
 const composer = new Composer(app);
+const titles = new Titles(app);
+/// Messages that wait for the answer under way, by the id of their chat.
+const queues = new Map();
 
 // MARK: Chats
 
+/// A chat that is not kept ends with its being left.
+function leave() {
+  stopReading();
+  if (conversation?.chat.isTemporary) stopAll(conversation.chat.id);
+}
+
 function newChat() {
+  leave();
   conversation = Conversation.empty(app.model, { ...store.value("defaults", {}), ...defaultPreset() });
   location.hash = "";
   show();
@@ -57,10 +75,27 @@ async function openChat(id) {
   const held = [...runs.values()].find((run) => run.conversation.chat.id === id)?.conversation;
   const found = held ?? (await Conversation.open(id));
   if (!found) return newChat();
+  if (found !== conversation) leave();
   conversation = found;
   if (location.hash !== `#chat=${id}`) window.history.replaceState(null, "", `#chat=${id}`);
   show();
   for (const message of conversation.path) if (message.state === "streaming" && !runs.has(message.id)) takeUp(message);
+  sendQueued();
+}
+
+/// A chat that is not kept, while it is empty.
+function setTemporary(isTemporary) {
+  if (!conversation.isEmpty) return;
+  conversation.chat.isTemporary = isTemporary;
+  paintTop();
+  composer.paint();
+  composer.focus();
+}
+
+/// The model has found a title.
+function titled(chat) {
+  history.paint();
+  if (chat === conversation.chat) paintTitle();
 }
 
 function show() {
@@ -80,8 +115,7 @@ function renderChat() {
   $("log").replaceChildren(...nodes);
   $("empty").hidden = path.length > 0;
   document.body.classList.toggle("is-empty", path.length === 0);
-  $("title").textContent = conversation.chat.title || t("newChat");
-  document.title = conversation.chat.title ? `${conversation.chat.title} – mlxserve` : "mlxserve";
+  paintTitle();
   toEnd();
   paintTop();
   const shown = conversation;
@@ -97,23 +131,28 @@ function renderChat() {
   if (at >= 0) later(work);
 }
 
+function paintTitle() {
+  $("title").textContent = conversation.chat.title || t("newChat");
+  document.title = conversation.chat.title ? `${conversation.chat.title} – mlxserve` : "mlxserve";
+}
+
 const later = (work) => (window.requestIdleCallback ?? ((call) => setTimeout(() => call({ timeRemaining: () => 10 }), 30)))(work, { timeout: 500 });
 
 /// The text alone, so that the browser's own search finds it before it is painted.
 const placeholder = (message) => el("article", { class: `message ${message.role} plain`, id: `m-${message.id}` }, message.text);
 
-function view(message) {
-  const made = new MessageView(message, actions);
+function view(message, name) {
+  const made = new MessageView(message, actions, name);
   views.set(message.id, made);
   return made;
 }
 
 async function saveChat(chat = conversation.chat) {
-  await guarded(() => store.saveChat(chat));
+  if (!chat.isTemporary) await guarded(() => store.saveChat(chat));
 }
 
 async function saveMessages(chat, messages) {
-  await guarded(() => store.saveMessages(chat, messages));
+  if (!chat.isTemporary) await guarded(() => store.saveMessages(chat, messages));
 }
 
 /// What the browser cannot store is said, and stays on the page.
@@ -129,6 +168,7 @@ async function guarded(work) {
 
 async function send(text, files) {
   if (running()) return false;
+  titles.hold();
   // The first message may be quicker than the list of models.
   if (!app.model) await models.refresh();
   if (!app.model) return refuse(t({ down: "errorNetwork", loading: "errorLoading", locked: "bannerLocked" }[models.state] ?? "noModels"));
@@ -145,14 +185,35 @@ async function send(text, files) {
   document.body.classList.remove("is-empty");
   isFollowing = true;
   await Promise.all([saveMessages(conversation.chat, [message]), saveChat()]);
-  window.history.replaceState(null, "", `#chat=${conversation.chat.id}`);
+  if (!conversation.chat.isTemporary) window.history.replaceState(null, "", `#chat=${conversation.chat.id}`);
   history.paint();
   respond();
   return true;
 }
 
-function refuse(text) {
-  toast(text, { seconds: 6 });
+/// Keeps a message until the answer under way is there.
+function enqueue(text, files) {
+  const { id } = conversation.chat;
+  queues.set(id, [...(queues.get(id) ?? []), { text, files }]);
+}
+
+/// Takes a waiting message back.
+function unqueue(entry) {
+  const { id } = conversation.chat;
+  queues.set(id, (queues.get(id) ?? []).filter((other) => other !== entry));
+}
+
+/// Sends what waits in the chat that is shown.
+async function sendQueued() {
+  const [entry] = queues.get(conversation.chat.id) ?? [];
+  if (!entry || running() || composer.isHeld()) return;
+  unqueue(entry);
+  if (!(await send(entry.text, entry.files))) queues.get(conversation.chat.id).unshift(entry);
+  composer.paint();
+}
+
+function refuse(text, options = {}) {
+  toast(text, { seconds: 6, ...options });
   return false;
 }
 
@@ -162,12 +223,13 @@ function refuseFile(file) {
 
 const titleOf = (message) => (message.text.trim().split("\n")[0] || message.files?.[0]?.name || "").slice(0, 80);
 
-/// A new answer below the head.
-function respond() {
-  const message = conversation.add({ role: "assistant", text: "", reasoning: "", calls: [], model: app.model, state: "streaming" });
-  const status = models.find(app.model)?.status.value;
+/// A new answer below the head, by the chat's model or by another one.
+function respond(model = app.model) {
+  titles.hold();
+  const message = conversation.add({ role: "assistant", text: "", reasoning: "", calls: [], model, state: "streaming" });
+  const status = models.find(model)?.status.value;
   if (status && status !== "loaded") {
-    message.wait = () => `${t("waitLoading")} ${models.progress(models.find(app.model))}`;
+    message.wait = () => `${t("waitLoading")} ${models.progress(models.find(model))}`;
     setTimeout(() => models.refresh(), 200);
   }
   $("log").append(view(message).node);
@@ -178,7 +240,8 @@ function respond() {
   composer.focus();
   const path = conversation.pathTo(message).slice(0, -1);
   const { settings } = conversation.chat;
-  run(message, (on, signal) => answer(responseBody(path, settings, app.model), on, signal));
+  run(message, (on, signal) => answer(responseBody(path, settings, model), on, signal));
+  return message;
 }
 
 /// Goes on with an answer that was under way when the page was left.
@@ -188,9 +251,10 @@ function takeUp(message) {
 }
 
 function continueAnswer(message) {
-  if (running()) return;
+  if (running() || composer.isHeld()) return;
   const { settings } = conversation.chat;
-  const body = continuedBody(conversation.pathTo(message), settings, app.model);
+  titles.hold();
+  const body = continuedBody(conversation.pathTo(message), settings, models.find(message.model)?.id ?? app.model);
   Object.assign(message, { state: "streaming", error: null });
   composer.focus();
   run(message, (on, signal) => goOn(body, on, signal));
@@ -313,6 +377,9 @@ async function end(message, chat, state) {
   paintTop();
   // A chat that was deleted meanwhile is not written again.
   if (store.chats.has(chat.chat.id)) await Promise.all([saveMessages(chat.chat, [stored(message)]), saveChat(chat.chat)]);
+  const isWhole = state === "done" || state === "length";
+  if (chat === conversation && isWhole) sendQueued();
+  if (isWhole && !runs.size) titles.plan(chat);
 }
 
 /// Without what only this page needs.
@@ -351,13 +418,13 @@ const actions = {
     views.get(all[at + step].id)?.focusTurn(step);
   },
   regenerate(message) {
-    if (running()) return;
+    if (running() || composer.isHeld()) return;
     conversation.chat.head = message.parent;
     redraw();
     respond();
   },
   retry(message) {
-    if (running()) return;
+    if (running() || composer.isHeld()) return;
     if (message.text) return actions.regenerate(message);
     const { parent } = message;
     conversation.remove(message);
@@ -370,8 +437,32 @@ const actions = {
     message.isContinued = true;
     continueAnswer(message);
   },
+  canRead, readAloud,
+  /// What is done less often.
+  more(message, button) {
+    const others = models.list.filter((model) => isForChat(model) && model.id !== message.model).slice(0, 6);
+    const { all } = conversation.branch(message);
+    menu(button, [
+      { icon: "chart", text: t("probabilities"), run: () => showTokens(message) },
+      ...(all.length > 1 ? [{ icon: "columns", text: t("compareVersions"), run: () => compare(message) }] : []),
+      ...others.map((model) => ({ icon: "columns", text: t("compareWith", { model: model.id }), run: () => {
+        if (running() || composer.isHeld()) return;
+        conversation.chat.head = message.parent;
+        redraw();
+        compare(message, respond(model.id));
+      } })),
+    ]);
+  },
+  /// Another version, which begins with this text.
+  goOnFrom(message, text) {
+    if (running() || composer.isHeld()) return;
+    conversation.chat.head = message.parent;
+    const other = conversation.add({ role: "assistant", text, reasoning: message.reasoning, calls: [], model: message.model, state: "stopped", isContinued: true });
+    redraw();
+    continueAnswer(other);
+  },
   async editTo(message, text) {
-    if (running()) return;
+    if (running() || composer.isHeld()) return;
     conversation.chat.head = message.parent;
     const other = conversation.add({ role: "user", text, files: message.files });
     await saveMessages(conversation.chat, [other]);
@@ -400,7 +491,7 @@ const actions = {
     saveMessages(conversation.chat, [stored(message)]);
   },
   sendResults(message) {
-    if (running()) return;
+    if (running() || composer.isHeld()) return;
     conversation.chat.head = message.id;
     views.get(message.id)?.update();
     respond();
@@ -408,6 +499,31 @@ const actions = {
     if (shown) shown.callState = null, shown.update();
   },
 };
+
+/// Two versions side by side: this one, and another.
+async function compare(message, other) {
+  const { all, at } = conversation.branch(message);
+  const shown = conversation;
+  const { openCompare } = await import("./compare.js");
+  openCompare(all, [message, other ?? all[at ? at - 1 : 1]], {
+    viewOf: (one, name) => view(one, name).node,
+    keep: (one) => (shown.chat.head = shown.leaf(one).id),
+    onclose: () => shown === conversation && redraw(),
+  });
+}
+
+async function showTokens(message) {
+  const painted = views.get(message.id);
+  try {
+    const { tokensOf, tokensView } = await import("./probabilities.js");
+    const close = toast(t("scoring"), { seconds: 600 });
+    const tokens = await tokensOf(conversation.pathTo(message), conversation.chat.settings, models.find(message.model)?.id ?? app.model).finally(close);
+    if (!tokens) return refuse(t("noProbabilities"));
+    painted.showInstead(tokensView(tokens, { goOn: (text) => actions.goOnFrom(message, text), close: () => painted.showInstead(null) }));
+  } catch (error) {
+    refuse(explain(error));
+  }
+}
 
 function redraw() {
   const { scrollTop } = $("scroll");
@@ -459,6 +575,7 @@ scroller.addEventListener("scroll", () => {
 scroller.addEventListener("wheel", (event) => {
   if (event.deltaY < 0 && scroller.scrollHeight > scroller.clientHeight) isFollowing = false;
 }, { passive: true });
+on("temporary", "click", () => setTemporary(!conversation.chat.isTemporary));
 on("to-end", "click", () => (toEnd(), composer.focus()));
 new ResizeObserver(() => follow()).observe(scroller);
 
@@ -481,6 +598,8 @@ function paintTop() {
   button.title = t(`state_${state}`);
   button.ariaLabel = `${t("model")}: ${app.model} – ${t(`state_${state}`)}`;
   $("hello-more").textContent = { loading: `${t("helloLoading")} ${model ? models.progress(model) : ""}`, unloaded: t("helloUnloaded") }[state] ?? "";
+  $("temporary").hidden = !conversation?.isEmpty;
+  $("temporary").ariaPressed = String(Boolean(conversation?.chat.isTemporary));
   paintBanner();
   paintContext(model);
 }
@@ -564,7 +683,7 @@ store.onchange = async (change) => {
 };
 
 async function begin() {
-  for (const [id, name] of [["side-close", "close"], ["side-open", "menu"], ["open-keys", "keyboard"], ["tune", "tune"], ["new-chat-top", "plus"], ["attach", "clip"], ["camera", "camera"], ["microphone", "microphone"], ["to-end", "down"], ["open-notes", "notes"], ["theme", "sun"]]) $(id).append(icon(name));
+  for (const [id, name] of [["side-close", "close"], ["side-open", "menu"], ["open-keys", "keyboard"], ["tune", "tune"], ["temporary", "ghost"], ["dictate", "dictate"], ["queue", "send"], ["new-chat-top", "plus"], ["attach", "clip"], ["camera", "camera"], ["microphone", "microphone"], ["to-end", "down"], ["open-notes", "notes"], ["theme", "sun"]]) $(id).append(icon(name));
   document.querySelector("#new-chat .slot").append(icon("plus"));
   document.querySelector(".search .slot").append(icon("search"));
   document.querySelector("#open-settings .slot").append(icon("gear"));

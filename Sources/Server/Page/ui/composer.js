@@ -1,18 +1,20 @@
 // The box at the lower edge: text, files, sound, the button that sends or stops, and the page's keys.
 
-import { $, dialog, el, icon, iconButton, menu, on } from "./dom.js";
+import { firstFault, inForce } from "./checks.js";
+import { $, dialog, el, icon, iconButton, isTouch, menu, on, sends } from "./dom.js";
 import { readFile, Recorder, textLimit } from "./files.js";
 import { models } from "./models.js";
 import { local, tab } from "./storage.js";
+import { canDictate, dictate } from "./speech.js";
+import { store } from "./store.js";
 import { bytes, seconds, t } from "./words.js";
 
 /// Pasted text longer than this becomes a file.
 const pasteLimit = 8000;
-const isTouch = () => matchMedia("(pointer: coarse)").matches;
 
 /// Loaded when they are opened, or when there is nothing else to do.
 const dialogs = {
-  picker: () => import("./picker.js"), settings: () => import("./settings.js"), notes: () => import("./notes.js"),
+  picker: () => import("./picker.js"), compare: () => import("./compare.js"), probabilities: () => import("./probabilities.js"), settings: () => import("./settings.js"), notes: () => import("./notes.js"),
 };
 
 export class Composer {
@@ -22,12 +24,15 @@ export class Composer {
     this.drafts = new Map();
     this.box = $("box");
     on("composer", "submit", (event) => (event.preventDefault(), this.press()));
-    this.box.addEventListener("input", () => (this.fit(), this.paint(), this.keepDraft()));
+    this.box.addEventListener("input", () => (this.fit(), this.paint(), this.keepDraft(), this.paintSlash()));
+    this.box.addEventListener("blur", () => setTimeout(() => this.closeSlash(), 150));
     this.box.addEventListener("keydown", (event) => this.key(event));
     this.box.addEventListener("paste", (event) => this.paste(event));
     on("attach", "click", () => $("file").click());
     on("camera", "click", () => $("photo").click());
     on("microphone", "click", () => this.record());
+    on("dictate", "click", () => this.dictate());
+    on("queue", "click", () => this.enqueue());
     for (const id of ["file", "photo"]) {
       $(id).addEventListener("change", async () => {
         await this.add([...$(id).files]);
@@ -42,6 +47,7 @@ export class Composer {
     });
     const open = (id, load, act) => $(id).addEventListener("click", () => load().then(act, () => app.refuse(t("errorNetwork"))));
     open("model", dialogs.picker, ({ openPicker }) => openPicker(app));
+    this.openSettings = (section) => dialogs.settings().then(({ openSettings }) => openSettings(app, section), () => app.refuse(t("errorNetwork")));
     open("open-settings", dialogs.settings, ({ openSettings }) => openSettings(app));
     open("tune", dialogs.settings, ({ openSettings }) => openSettings(app, "chat"));
     open("open-notes", dialogs.notes, ({ openNotes }) => openNotes(app));
@@ -52,7 +58,7 @@ export class Composer {
   }
 
   /// Loads what may be opened, so that it opens without a server too.
-  prepare() { return Promise.all([dialogs.picker(), dialogs.settings()]); }
+  prepare() { return Promise.all([dialogs.picker(), dialogs.settings(), dialogs.compare(), dialogs.probabilities()]); }
 
   focus() {
     if (!isTouch()) this.box.focus();
@@ -82,7 +88,7 @@ export class Composer {
 
   keepDraft() {
     this.drafts.set(this.app.conversation.chat.id, { text: this.box.value, files: this.files });
-    tab.set(this.draftName, this.box.value);
+    if (!this.app.conversation.chat.isTemporary) tab.set(this.draftName, this.box.value);
   }
 
   /// After its text was sent; `draft` is where that was kept.
@@ -108,14 +114,74 @@ export class Composer {
 
   paint() {
     const isRunning = this.app.isRunning;
+    this.paintForce();
     const button = $("send");
     button.replaceChildren(icon(isRunning ? "stop" : "send"));
     button.classList.toggle("stop", isRunning);
     const label = isRunning ? t("stop") : t("send");
     button.ariaLabel = label;
     button.title = label;
+    $("queue").hidden = !isRunning || (!this.box.value.trim() && !this.files.length);
     button.disabled = !isRunning && (models.state === "locked" || (!this.box.value.trim() && !this.files.length));
     this.paintAbilities();
+    this.paintSuggestions();
+  }
+
+  /// Beginnings of messages, in an empty chat; a press fills the box and sends nothing.
+  paintSuggestions() {
+    if ($("suggestions").lang === document.documentElement.lang) return;
+    $("suggestions").lang = document.documentElement.lang;
+    $("suggestions").replaceChildren(...["Explain", "Write", "Code", "Plan"].map((name) =>
+      el("button.suggestion", { onclick: () => this.fill(`${t(`suggest${name}`)} `) }, t(`suggest${name}`), "…")));
+  }
+
+  /// What is in force in this chat beside the defaults; each part leads to its setting, and can be taken off.
+  paintForce() {
+    const chat = this.app.conversation?.chat;
+    const parts = chat ? inForce(chat.settings) : [];
+    const queued = chat ? this.app.queued() : [];
+    const state = JSON.stringify([parts, queued.map(({ text }) => text), chat?.isTemporary, chat?.id, t("removeSetting")]);
+    if (state === this.forceState) return;
+    this.forceState = state;
+    $("force").hidden = !parts.length && !queued.length && !chat?.isTemporary;
+    const waiting = queued.map((entry) => el("span.pill.queued",
+      el("button.pill-name", { title: entry.text, onclick: () => this.takeBack(entry) }, t("queued", { text: entry.text || entry.files[0]?.name })),
+      iconButton("close", t("removeSetting", { name: entry.text.slice(0, 60) }), () => (this.app.unqueue(entry), this.paintForce(), this.box.focus()))));
+    const temporary = chat?.isTemporary ? [el("span.pill.plain", t("temporaryHint"))] : [];
+    $("force").replaceChildren(...waiting, ...temporary, ...parts.map(({ names, text, fault }) => el(fault ? "span.pill.wrong" : "span.pill",
+      el("button.pill-name", { title: fault || text, onclick: () => this.openSettings(names[0]) }, fault ? `${text}: ${fault}` : text),
+      iconButton("close", t("removeSetting", { name: text }), () => {
+        for (const name of names) delete chat.settings[name];
+        if (!this.app.conversation.isEmpty) this.app.saveChat();
+        this.paintForce();
+        this.box.focus();
+      }))));
+  }
+
+  /// A waiting message goes back into the box.
+  takeBack(entry) {
+    this.app.unqueue(entry);
+    this.files = [...this.files, ...entry.files];
+    this.box.value = [this.box.value, entry.text].filter(Boolean).join("\n");
+    this.paintAll();
+    this.keepDraft();
+    this.box.focus();
+  }
+
+  /// What was written waits for the answer under way.
+  enqueue() {
+    const text = this.box.value.trim();
+    if ((!text && !this.files.length) || this.isHeld()) return;
+    this.app.enqueue(text, this.files);
+    this.clear(this.draftName);
+    this.box.focus();
+  }
+
+  /// Why nothing can be sent now, said with the way to mend it; true when something is wrong.
+  isHeld() {
+    const wrong = firstFault(this.app.conversation.chat.settings);
+    if (wrong) this.app.refuse(t("notSent", { name: wrong.text, reason: wrong.fault }), { action: t("show"), onaction: () => this.openSettings(wrong.names[0]) });
+    return Boolean(wrong);
   }
 
   paintAbilities() {
@@ -123,6 +189,7 @@ export class Composer {
     $("open-notes").hidden = !models.server.vector_stores;
     const takesSound = models.takes(id, "audio") && models.find(id)?.status.value === "loaded";
     $("microphone").hidden = !takesSound;
+    $("dictate").hidden = !canDictate;
     $("camera").hidden = !isTouch() || !models.takes(id, "image");
     const thinking = models.can(id)?.thinking;
     $("effort-label").hidden = !thinking?.supported;
@@ -140,7 +207,7 @@ export class Composer {
     if (this.app.isRunning) return this.app.stop();
     const text = this.box.value.trim();
     const files = this.files;
-    if ((!text && !files.length) || models.state === "locked" || this.isSending) return;
+    if ((!text && !files.length) || models.state === "locked" || this.isSending || this.isHeld()) return;
     this.isSending = true;
     // What is sent may make the chat.
     const draft = this.draftName;
@@ -158,11 +225,11 @@ export class Composer {
   // MARK: Keys
 
   key(event) {
-    // Enter that ends a composition of an input method sends nothing; 229 is what older browsers say.
-    if (event.isComposing || event.keyCode === 229) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.altKey && (!isTouch() || event.ctrlKey || event.metaKey)) {
+    if (this.slashKey(event)) return;
+    if (sends(event)) {
       event.preventDefault();
-      if (!this.app.isRunning) this.press();
+      if (this.app.isRunning) this.enqueue();
+      else this.press();
     } else if (event.key === "ArrowUp" && !this.box.value && this.app.editLast()) event.preventDefault();
   }
 
@@ -206,6 +273,74 @@ export class Composer {
       { icon: "sun", text: t("themeLight"), run: () => choose("light") },
       { icon: "moon", text: t("themeDark"), run: () => choose("dark") },
     ]);
+  }
+
+  // MARK: Commands
+
+  /// What `/` offers: commands of the page, and saved prompts by their names.
+  commands() {
+    const { app } = this;
+    return [
+      { name: "new", text: t("newChat"), run: () => app.newChat() },
+      { name: "temporary", text: t("temporary"), run: () => (app.conversation.isEmpty || app.newChat(), app.setTemporary(true)) },
+      { name: "model", text: t("models"), run: () => $("model").click() },
+      { name: "system", text: t("system"), run: () => this.openSettings("system") },
+      { name: "settings", text: t("chatSettings"), run: () => this.openSettings("chat") },
+      ...(models.server.vector_stores ? [{ name: "notes", text: t("notes"), run: () => $("open-notes").click() }] : []),
+      { name: "search", text: t("searchChats"), run: () => $("search").focus() },
+      { name: "keys", text: t("keyboard"), run: () => this.showKeys() },
+      ...store.value("presets", []).map((preset) => ({
+        name: preset.name.toLowerCase().replace(/\s+/g, "-"), text: t("usePrompt", { text: preset.text.slice(0, 80) }), run: () => {
+          app.conversation.chat.settings.system = preset.text;
+          if (!app.conversation.isEmpty) app.saveChat();
+          this.paint();
+          this.box.focus();
+        },
+      })),
+    ];
+  }
+
+  paintSlash() {
+    const typed = /^\/([\p{L}\p{N}-]*)$/u.exec(this.box.value)?.[1].toLowerCase();
+    this.offered = typed === undefined ? [] : this.commands().filter(({ name }) => name.startsWith(typed)).slice(0, 12);
+    this.offeredAt = 0;
+    $("slash").hidden = !this.offered.length;
+    $("slash").replaceChildren(...this.offered.map((command, at) => el("li.menu-item", {
+      role: "option", id: `slash-${at}`, onpointerdown: (event) => (event.preventDefault(), this.runSlash(command)),
+    }, el("strong", { dir: "auto" }, `/${command.name}`), el("span.muted", { dir: "auto" }, command.text))));
+    this.markSlash();
+  }
+
+  markSlash() {
+    [...$("slash").children].forEach((node, at) => (node.ariaSelected = String(at === this.offeredAt)));
+    if (this.offered?.length) this.box.setAttribute("aria-activedescendant", `slash-${this.offeredAt}`);
+    else this.box.removeAttribute("aria-activedescendant");
+  }
+
+  closeSlash() {
+    this.offered = [];
+    $("slash").hidden = true;
+    this.markSlash();
+  }
+
+  runSlash(command) {
+    this.closeSlash();
+    this.fill("");
+    this.keepDraft();
+    command.run();
+  }
+
+  /// Whether the key was for the commands that are offered.
+  slashKey(event) {
+    const count = this.offered?.length ?? 0;
+    if (!count || event.isComposing) return false;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) this.offeredAt = (this.offeredAt + step + count) % count, this.markSlash();
+    else if (event.key === "Escape") event.stopPropagation(), this.closeSlash();
+    else if ((event.key === "Enter" && !event.shiftKey) || event.key === "Tab") this.runSlash(this.offered[this.offeredAt]);
+    else return false;
+    event.preventDefault();
+    return true;
   }
 
   // MARK: Files
@@ -291,6 +426,35 @@ export class Composer {
       const most = models.can(this.app.model)?.sounds?.seconds ?? 30;
       if (time >= most) this.endRecording();
     }, 200);
+  }
+
+  /// Words that are spoken go into the box.
+  async dictate() {
+    if (this.dictation) return this.dictation.stop();
+    const hear = (sure, open) => {
+      const { selectionStart: at, value } = this.box;
+      const space = sure && at > 0 && !/\s$/.test(value.slice(0, at)) ? " " : "";
+      if (sure) this.box.setRangeText(space + sure.trim(), at, this.box.selectionEnd, "end");
+      $("hint").textContent = open.slice(-40);
+      this.fit();
+      this.paint();
+      this.keepDraft();
+    };
+    const show = (isOn) => {
+      $("dictate").classList.toggle("recording", isOn);
+      $("dictate").ariaPressed = String(isOn);
+      $("hint").textContent = "";
+    };
+    try {
+      this.dictation = await dictate(hear, (fault) => {
+        this.dictation = null;
+        show(false);
+        if (fault && fault !== "no-speech" && fault !== "aborted") this.app.refuse(t(fault === "not-allowed" ? "microphoneDenied" : "dictateFailed"));
+      });
+      show(Boolean(this.dictation));
+    } catch {
+      this.app.refuse(t("dictateFailed"));
+    }
   }
 
   async endRecording() {

@@ -119,7 +119,7 @@ function userContent(message, types) {
 export function samplingFields(settings) {
   const out = {};
   for (const name of ["temperature", "top_p", "top_k", "min_p", "max_output_tokens", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty"]) {
-    if (settings[name] !== undefined) out[name] = settings[name];
+    if (typeof settings[name] === "number") out[name] = settings[name];
   }
   const stops = (settings.stop ?? "").split("\n").filter(Boolean);
   if (stops.length) out.stop = stops;

@@ -57,11 +57,17 @@ const icons = {
   keyboard: "M3 6.5h18v11H3zM7 10.5h.01M12 10.5h.01M17 10.5h.01M8 14h8",
   go: "M5 5v6a4 4 0 0 0 4 4h10M15 11l4 4-4 4",
   wrap: "M4 6h16M4 12h13a3 3 0 0 1 0 6h-4M15 15.5 12.5 18l2.5 2.5M4 18h4",
+  folder: "M3.5 6.5h6l2 2.5h9v10h-17z",
+  chart: "M5 20V11M10 20V5M15 20v-7M20 20V8",
+  columns: "M4 5h7v14H4zM13 5h7v14h-7z",
+  ghost: "M5.5 20V11a6.5 6.5 0 0 1 13 0v9l-2.2-1.6L14.2 20 12 18.4 9.8 20l-2.1-1.6zM9.5 11h.01M14.5 11h.01",
+  dictate: "M4 6.5h16v10h-9l-4 3.5v-3.5H4zM8 10h8M8 13h5",
   file: "M6 3.5h8l4 4v13H6zM14 3.5v4h4",
   sound: "M9 18a2.5 2.5 0 1 1-2.5-2.5A2.5 2.5 0 0 1 9 18zM9 18V6l10-2v12M19 16a2.5 2.5 0 1 1-2.5-2.5A2.5 2.5 0 0 1 19 16z",
   tool: "M14.5 6.5a4 4 0 0 1 5-2l-2.7 2.7 1 2 2 1L22 8a4 4 0 0 1-5.3 5L9 20.5A2.1 2.1 0 0 1 6 17.5l7.6-7.6a4 4 0 0 1 .9-3.4z",
   thought: "M9 18h6M10 21h4M12 3a6 6 0 0 0-3.5 10.9V16h7v-2.1A6 6 0 0 0 12 3z",
   notes: "M6 4h12v16H6zM9 8h6M9 12h6M9 16h3",
+  eye: "M2.5 12S6 5.5 12 5.5 21.5 12 21.5 12 18 18.5 12 18.5 2.5 12 2.5 12zM12 15a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
   eject: "M6 14l6-7 6 7zM6 18h12",
 };
 
@@ -85,6 +91,13 @@ export function iconButton(name, label, onclick, properties = {}) {
 
 /// Something to fill in, below what it is.
 export const field = (text, ...content) => el("label.field", el("span", text), ...content);
+
+export const isTouch = () => matchMedia("(pointer: coarse)").matches;
+
+/// Whether a key press sends what was written: Enter alone, on a touch screen Enter with Ctrl. Enter that ends a composition of
+/// an input method sends nothing; 229 is what older browsers say.
+export const sends = (event) => event.key === "Enter" && !event.isComposing && event.keyCode !== 229 && !event.shiftKey && !event.altKey
+  && (!isTouch() || event.ctrlKey || event.metaKey);
 
 /// A button that copies what `text` gives, and says with a check mark that it has.
 export function copyButton(label, text) {

@@ -1,4 +1,5 @@
-// Inline Markdown: emphasis by CommonMark's delimiter runs, code, links, autolinks, strikethrough and formulas.
+// Inline Markdown: emphasis by CommonMark's delimiter runs, code, links, autolinks, strikethrough, formulas, notes and the few
+// elements of HTML that models write in text.
 
 import { el } from "./dom.js";
 import { math, pairs } from "./math.js";
@@ -75,8 +76,8 @@ class InlineReader {
     this.root = new DocumentFragment();
     this.delimiters = [];
     this.brackets = [];
-    /// Lengths of backtick runs that have no partner further on: looked for once.
-    this.lonelyTicks = new Set();
+    /// Backtick runs and elements that have no end further on: looked for once.
+    this.lonely = new Set();
   }
 
   read() {
@@ -106,8 +107,8 @@ class InlineReader {
       case "`": return this.readCode();
       case "$": return this.readDollars();
       case "*": case "_": case "~": return this.readRun();
-      case "<": return this.readAutolink();
-      case "[": return this.openBracket(1);
+      case "<": return this.readElement() || this.readAutolink();
+      case "[": return this.readNote() || this.openBracket(1);
       case "!": return this.text[this.at + 1] === "[" && this.openBracket(2);
       case "]": return this.closeBracket();
       case "&": return this.readEntity();
@@ -136,7 +137,7 @@ class InlineReader {
   readCode() {
     const run = /^`+/.exec(this.text.slice(this.at, this.at + 100))[0];
     let end = -1;
-    if (!this.lonelyTicks.has(run.length)) {
+    if (!this.lonely.has(run.length)) {
       end = this.at + run.length;
       for (;;) {
         end = this.text.indexOf(run, end);
@@ -148,7 +149,7 @@ class InlineReader {
       }
     }
     if (end < 0) {
-      this.lonelyTicks.add(run.length);
+      this.lonely.add(run.length);
       this.plain += run;
       this.at += run.length;
       return true;
@@ -196,6 +197,37 @@ class InlineReader {
       closes: char === "_" ? right && (!left || punctuation.test(after)) : right,
     });
     return true;
+  }
+
+  /// `<br>`, and `<sub>`, `<sup>` and `<kbd>` with what is in them up to their end. Attributes make them text.
+  readElement() {
+    const found = /^<(?:(br) ?\/?|(sub|sup|kbd))>/i.exec(this.text.slice(this.at, this.at + 6));
+    if (!found) return false;
+    const begin = this.at + found[0].length;
+    if (found[1]) return this.at = begin, this.push(el("br"));
+    const name = found[2].toLowerCase();
+    if (this.lonely.has(name)) return false;
+    const end = new RegExp(`</${name}>`, "ig");
+    end.lastIndex = begin;
+    const close = end.exec(this.text);
+    if (!close) return this.lonely.add(name), false;
+    // What is in it holds no end of its own kind, so this is at most three deep.
+    this.at = end.lastIndex;
+    return this.push(el(name, inline(this.text.slice(begin, close.index), this.definitions)));
+  }
+
+  /// `[^name]`, where there is such a note: its number, which leads to it.
+  readNote() {
+    const found = /^\[\^([^\]\s]{1,60})\]/.exec(this.text.slice(this.at, this.at + 64));
+    const text = found && this.definitions.get(`^${found[1].toLowerCase()}`);
+    if (text === undefined || text === null) return false;
+    this.at += found[0].length;
+    const show = ({ target }) => {
+      const note = [...target.closest(".prose")?.querySelectorAll(".footnote") ?? []].find((one) => one.name === found[1].toLowerCase());
+      note?.scrollIntoView({ block: "nearest" });
+      note?.focus({ preventScroll: true });
+    };
+    return this.push(el("sup", el("button.note-mark", { title: text.slice(0, 300), onclick: show }, found[1])));
   }
 
   readAutolink() {

@@ -22,6 +22,12 @@ const setextPattern = /^ {0,3}(=+|-+)[ \t]*$/;
 const delimiterRow = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const definitionPattern = /^ {0,3}\[([^\]\\]{1,200})\]:[ \t]*<?([^\s<>]+)>?(?:[ \t]+(?:"[^"]*"|'[^']*'|\([^)]*\)))?[ \t]*$/;
 
+const notePattern = /^ {0,3}\[\^([^\]\s]{1,60})\]:[ \t]*(.*)$/;
+const calloutPattern = /^\[!(note|tip|important|warning|caution)\][ \t]*$/i;
+/// A cell of more characters gets room for words, and one of still more for a line of them.
+const shortCell = 12;
+const longCell = 40;
+
 const isBlank = (line) => /^[ \t]*$/.test(line);
 const indentOf = (line) => /^ */.exec(line)[0].length;
 
@@ -29,7 +35,7 @@ const indentOf = (line) => /^ */.exec(line)[0].length;
 function interrupts(line) {
   const item = itemPattern.exec(line);
   return fencePattern.test(line) || headingPattern.test(line) || rulePattern.test(line) || quotePattern.test(line)
-    || /^ {0,3}(\$\$|\\\[)/.test(line) || (item !== null && item[4] && (/^[-*+]$/.test(item[2]) || /^1[.)]$/.test(item[2])));
+    || notePattern.test(line) || /^ {0,3}(\$\$|\\\[)/.test(line) || (item !== null && item[4] && (/^[-*+]$/.test(item[2]) || /^1[.)]$/.test(item[2])));
 }
 
 /// Lines to a tree of blocks: `{type, key, …}`. Equal keys are equal blocks.
@@ -69,6 +75,8 @@ export function parseBlocks(lines, depth = 0, definitions = new Map()) {
       const block = table();
       if (block) return block;
     }
+    const note = notePattern.exec(line);
+    if (note && depth < deepest) return footnote(note);
     const definition = definitionPattern.exec(line);
     if (definition) {
       const name = definition[1].trim().toLowerCase();
@@ -130,7 +138,21 @@ export function parseBlocks(lines, depth = 0, definitions = new Map()) {
       isLazy = !isBlank(last) && !fencePattern.test(last);
       at++;
     }
-    return { type: "quote", children: parseBlocks(inner, depth + 1, definitions) };
+    const callout = calloutPattern.exec(inner[0]);
+    if (callout) inner.shift();
+    return { type: "quote", callout: callout?.[1].toLowerCase() ?? "", children: parseBlocks(inner, depth + 1, definitions) };
+  }
+
+  /// `[^name]: text`, and the indented lines below it.
+  function footnote([, label, first]) {
+    const inner = [first];
+    at++;
+    while (at < lines.length && (isBlank(lines[at]) ? /^ {2,}\S/.test(lines[at + 1] ?? "") : indentOf(lines[at]) >= 2 || !interrupts(lines[at]) && !isBlank(lines[at - 1]))) {
+      inner.push(lines[at++].replace(/^ {1,4}/, ""));
+    }
+    const name = label.toLowerCase();
+    if (!definitions.has(`^${name}`) && definitions.size < 1000) definitions.set(`^${name}`, inner.join(" ").trim());
+    return { type: "footnote", label, name: `^${name}`, address: inner.join(" ").trim(), children: parseBlocks(inner, depth + 1, definitions) };
   }
 
   function list() {
@@ -252,7 +274,12 @@ function reconcile(parent, blocks, definitions) {
 /// Brings the node of an earlier block of the same type up to this one; false where it has to be built anew.
 function grow(node, block, before, definitions) {
   switch (block.type) {
-    case "quote": return reconcile(node, block.children, definitions), true;
+    case "quote":
+      if (block.callout !== before.callout) return false;
+      return reconcile(node.body ?? node, block.children, definitions), true;
+    case "footnote":
+      if (block.label !== before.label) return false;
+      return reconcile(node.body, block.children, definitions), true;
     case "list":
       if (block.isOrdered !== before.isOrdered || block.start !== before.start) return false;
       return reconcile(node, block.children, definitions), true;
@@ -277,9 +304,13 @@ function build(block, definitions) {
     case "math": return el("p.formula", math(block.text, true));
     case "code": return codeBlock(block);
     case "definition": return new Text("");
-    case "quote": {
-      const node = el("blockquote", { dir: "auto" });
-      return reconcile(node, block.children, definitions), node;
+    case "quote": return buildQuote(block, definitions);
+    case "footnote": {
+      const node = el("div.footnote", { tabindex: -1 }, el("sup", block.label));
+      node.name = block.name.slice(1);
+      node.body = el("div");
+      node.append(node.body);
+      return reconcile(node.body, block.children, definitions), node;
     }
     case "list": {
       const node = el(block.isOrdered ? "ol" : "ul", block.isOrdered && block.start !== 1 ? { start: block.start } : {});
@@ -289,8 +320,21 @@ function build(block, definitions) {
     case "table": return buildTable(block, definitions);
     case "row":
       return el("tr", block.aligns.map((align, at) =>
-        el("td", { class: align || null, dir: "auto" }, inline(block.cells[at] ?? "", definitions))));
+        el("td", { class: cellClass(align, block.cells[at] ?? ""), dir: "auto" }, inline(block.cells[at] ?? "", definitions))));
   }
+}
+
+const cellClass = (align, text) => [align, text.length > longCell ? "words long" : text.length > shortCell ? "words" : ""].filter(Boolean).join(" ") || null;
+
+/// A quote, or with `[!NOTE]` in its first line a box with a title.
+function buildQuote(block, definitions) {
+  const node = el("blockquote", { dir: "auto" });
+  if (block.callout) {
+    node.className = `callout callout-${block.callout}`;
+    node.body = el("div");
+    node.append(el("p.callout-title", t(`callout_${block.callout}`)), node.body);
+  }
+  return reconcile(node.body ?? node, block.children, definitions), node;
 }
 
 function buildItem(block, definitions) {
@@ -304,12 +348,19 @@ function buildItem(block, definitions) {
   return node;
 }
 
+/// Says whether more of a table is to come at its end, where it fades then.
+const markCut = (node) => node.classList.toggle("cut", node.scrollWidth - node.clientWidth - Math.abs(node.scrollLeft) > 2);
+const widths = new ResizeObserver((entries) => {
+  for (const { target } of entries) markCut(target);
+});
+
 function buildTable(block, definitions) {
   const rows = el("tbody");
   const head = el("thead", el("tr", block.head.map((cell, at) =>
-    el("th", { class: block.aligns[at] || null, scope: "col", dir: "auto" }, inline(cell, definitions)))));
-  const node = el("div.table", { tabindex: 0, role: "group", "aria-label": t("table") },
+    el("th", { class: cellClass(block.aligns[at], cell), scope: "col", dir: "auto" }, inline(cell, definitions)))));
+  const node = el("div.table", { tabindex: 0, role: "group", "aria-label": t("table"), onscroll: () => markCut(node) },
     el("table", head, rows));
+  widths.observe(node);
   node.rows = rows;
   reconcile(rows, block.children, definitions);
   return node;
@@ -340,7 +391,7 @@ export class MarkdownView {
     const definitions = new Map(this.definitions);
     const blocks = parseBlocks(lines, 0, definitions);
     // A definition may change what stands above it.
-    if (isFinished && definitions.size && this.done.length) {
+    if (isFinished && definitions.size && this.node.blocks.length) {
       this.reset();
       return this.update(text, true);
     }
@@ -350,7 +401,7 @@ export class MarkdownView {
     const kept = blocks.slice(0, -2);
     if (!kept.length) return;
     this.done.push(...kept);
-    for (const { type, name, address } of kept) if (type === "definition" && !this.definitions.has(name)) this.definitions.set(name, address);
+    for (const { type, name, address } of kept) if ((type === "definition" || type === "footnote") && !this.definitions.has(name)) this.definitions.set(name, address);
     this.doneLength += lines.slice(0, kept.at(-1).end).join("\n").length + 1;
   }
 }

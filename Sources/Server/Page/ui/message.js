@@ -1,8 +1,12 @@
 // One message as it is shown: bubble, reasoning, calls, meters and buttons; cheap to bring up to date while it grows.
 
-import { copyButton, el, field, icon, iconButton } from "./dom.js";
+import { copyButton, el, field, icon, iconButton, sends } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 import { t, number, seconds, clock } from "./words.js";
+
+/// A message of more characters, or of more lines, is folded.
+const foldedLength = 1600;
+const foldedLines = 16;
 
 /// Tokens per second after the first one. Where all came at once that says nothing: then of the whole time.
 function finalRate(usage, times) {
@@ -12,13 +16,13 @@ function finalRate(usage, times) {
 }
 
 export class MessageView {
-  /// `actions` are the things that its buttons do; `branch` is `{at, count}` among its siblings.
-  constructor(message, actions) {
+  /// `actions` are the things that its buttons do; `name` begins the id of its node.
+  constructor(message, actions, name = "m") {
     this.message = message;
     this.actions = actions;
     this.body = el("div.body");
     this.buttons = el("div.actions");
-    this.node = el("article", { class: `message ${message.role}`, id: `m-${message.id}` }, this.body, this.buttons);
+    this.node = el("article", { class: `message ${message.role}`, id: `${name}-${message.id}` }, this.body, this.buttons);
     if (message.role === "assistant") this.buildAnswer();
     this.update();
   }
@@ -67,7 +71,22 @@ export class MessageView {
     const { message } = this;
     const files = (message.files ?? []).map((file) => this.file(file));
     this.body.replaceChildren(...(files.length ? [el("div.files", files)] : []),
-      ...(message.text ? [el("div.bubble", { dir: "auto" }, message.text)] : []));
+      ...(message.text ? this.bubble(message.text) : []));
+  }
+
+  /// What was said; of a long text the beginning, and a button for the rest.
+  bubble(text) {
+    const node = el("div.bubble", { dir: "auto" }, text);
+    if (text.length < foldedLength && text.split("\n").length <= foldedLines) return [node];
+    const more = el("button.link.fold", { onclick: () => show(!this.isUnfolded) });
+    const show = (isUnfolded) => {
+      this.isUnfolded = isUnfolded;
+      node.classList.toggle("folded", !isUnfolded);
+      more.textContent = t(isUnfolded ? "showLess" : "showAll");
+      more.ariaExpanded = String(Boolean(isUnfolded));
+    };
+    show(this.isUnfolded);
+    return [node, more];
   }
 
   file(file) {
@@ -204,14 +223,33 @@ export class MessageView {
       if (message.role === "user") parts.push(iconButton("edit", t("edit"), () => this.edit()));
       else {
         parts.push(iconButton("again", t("regenerate"), () => actions.regenerate(message)));
+        if (message.text && actions.canRead) {
+          const read = iconButton("sound", t("readAloud"), () => actions.readAloud(this.text, (isRead) => {
+            read.ariaPressed = String(isRead);
+            read.replaceChildren(icon(isRead ? "stop" : "sound"));
+          }), { "aria-pressed": "false" });
+          parts.push(read);
+        }
         if (message.text && (message.state === "stopped" || message.state === "length" || message.state === "error")) {
           parts.push(iconButton("go", t("continue"), () => actions.goOn(message)));
         }
       }
       parts.push(iconButton("trash", t("delete"), () => actions.remove(message)));
+      if (message.role === "assistant") {
+        const more = iconButton("more", t("moreActions"), () => actions.more(message, more), { "aria-haspopup": "menu", "aria-expanded": "false" });
+        parts.push(more);
+      }
       parts.push(el("time", { datetime: new Date(message.created).toISOString() }, clock(message.created)));
     }
     this.buttons.replaceChildren(...parts);
+  }
+
+  /// Shows another view of the text, such as its tokens; null shows the text again.
+  showInstead(node) {
+    this.instead?.remove();
+    this.instead = node;
+    this.text.hidden = Boolean(node);
+    if (node) this.text.after(node);
   }
 
   /// The keyboard stays on the buttons that turn between versions.
@@ -237,7 +275,7 @@ export class MessageView {
     };
     box.addEventListener("keydown", (event) => {
       if (event.key === "Escape") event.stopPropagation(), close();
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) event.preventDefault(), save();
+      if (sends(event)) event.preventDefault(), save();
     });
     this.body.replaceChildren(el("div.edit", box, el("div.row",
       el("button.button", { onclick: close }, t("cancel")),

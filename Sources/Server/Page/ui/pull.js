@@ -67,7 +67,9 @@ function row(state, explain) {
 
 /// A field for a name, and the downloads under way.
 export function pullForm(explain) {
-  const name = el("input", { type: "text", class: "wide-input", required: true, placeholder: t("pullHint"), "aria-label": t("pullName"), spellcheck: "false", autocapitalize: "none", autocomplete: "off" });
+  const name = el("input", { type: "text", class: "wide-input", required: true, placeholder: t("pullHint"), list: "known-models", "aria-label": t("pullName"), spellcheck: "false", autocapitalize: "none", autocomplete: "off" });
+  const known = el("datalist", { id: "known-models" }, (models.server.known ?? []).map((model) =>
+    el("option", { value: model.name, label: `${bytes(model.bytes)} – ${model.note}` })));
   const list = el("div.pull-list");
   paint = () => list.replaceChildren(...[...pulls.values()].map((state) => row(state, explain)));
   paint();
@@ -79,5 +81,5 @@ export function pullForm(explain) {
       name.value = "";
       pull(wanted, explain);
     },
-  }, el("div.row", el("label.grow", el("span.visually-hidden", t("pullName")), name), el("button.button", { type: "submit" }, icon("save"), t("download"))), list);
+  }, el("div.row", el("label.grow", el("span.visually-hidden", t("pullName")), name), known, el("button.button", { type: "submit" }, icon("save"), t("download"))), list);
 }

@@ -1,30 +1,28 @@
 // The dialog of settings: of this chat, of new chats, of the page, and what is stored.
 
+import { fault, numbers, readNumber } from "./checks.js";
 import { $, dialog, el, field, icon, iconButton, toast } from "./dom.js";
 import { download } from "./files.js";
 import { models } from "./models.js";
 import { makeID, settingTypes, store } from "./store.js";
 import { local } from "./storage.js";
-import { key } from "./wire.js";
-import { bytes, language, languages, setLanguage, t } from "./words.js";
+import { getJSON, key } from "./wire.js";
+import { bytes, language, languages, number, setLanguage, t } from "./words.js";
 
-/// Name → least, most, step; the server says the same bounds again if they are passed.
-const numbers = {
-  temperature: [0, 2, 0.1], top_p: [0, 1, 0.05], top_k: [0, 1000, 1], min_p: [0, 1, 0.01], max_output_tokens: [1, 1_000_000, 1],
-  seed: [0, 2 ** 53 - 1, 1], repetition_penalty: [0.01, 10, 0.05], presence_penalty: [-2, 2, 0.1], frequency_penalty: [-2, 2, 0.1],
-};
-
+/// Opens the dialog at a section: `page`, `chat`, or the name of a setting.
 export function openSettings(app, section = "page") {
-  const { chat } = app.conversation;
+  const { chat, isEmpty } = app.conversation;
   const save = async () => {
-    if (!app.conversation.isEmpty) await app.saveChat(chat);
+    app.repaintForce();
+    if (!isEmpty) await app.saveChat(chat);
   };
   const body = el("div.sections");
   const paint = () => body.replaceChildren(chatSection(app, chat, save, paint), pageSection(app, () => node.close()), dataSection(app, () => node.close()));
-  const node = dialog(t("settings"), body, { wide: true });
+  // What was typed last may not have been left.
+  const node = dialog(t("settings"), body, { wide: true, onclose: save });
   paint();
-  if (section === "chat") body.querySelector("textarea")?.focus();
-  else body.querySelector("#page-settings")?.scrollIntoView();
+  if (section === "page") body.querySelector("#page-settings")?.scrollIntoView();
+  else (body.querySelector(`[data-setting="${CSS.escape(section)}"]`) ?? body.querySelector("textarea"))?.focus();
 }
 
 const heading = (id, text) => el("h3", { id }, text);
@@ -36,29 +34,34 @@ function chatSection(app, chat, save, repaint) {
   const set = (name, value) => {
     if (value === undefined || value === "") delete settings[name];
     else settings[name] = value;
-    save();
+    app.repaintForce();
   };
-  const system = el("textarea", { rows: 3, value: settings.system ?? "", dir: "auto", placeholder: t("systemHint"), onchange: (event) => set("system", event.target.value) });
+  /// A box for one setting: what is typed is kept as it is, and what is wrong with it stands below at once.
+  const box = (name, tag, properties, read = (text) => text) => {
+    const said = el("span.failed", { role: "alert" });
+    const check = () => {
+      said.textContent = fault(name, settings[name]);
+      node.setAttribute("aria-invalid", String(Boolean(said.textContent)));
+    };
+    const node = el(tag, {
+      value: settings[name] ?? "", "data-setting": name, ...properties, onchange: save,
+      oninput: () => (set(name, read(node.value)), check()),
+    });
+    check();
+    return [node, said];
+  };
+  const [system] = box("system", "textarea", { rows: 3, dir: "auto", placeholder: t("systemHint") });
+  const numberBoxes = Object.entries(numbers).map(([name, [, , step]]) => [name, box(name, "input", {
+    type: "text", inputmode: step < 1 ? "decimal" : "numeric", autocomplete: "off", placeholder: models.can(app.model)?.sampling?.[name] ?? t("serverDefault"),
+  }, readNumber)]);
+  fillDefaults(app, numberBoxes);
   return el("section.section", heading("chat-settings", t("chatSettings")),
     field(t("system"), system),
-    presets(system, set),
-    el("div.grid", Object.entries(numbers).map(([name, [min, max, step]]) =>
-      field(t(`set_${name}`), el("input", {
-        type: "number", min, max, step: "any", value: settings[name] ?? "", placeholder: models.can(app.model)?.sampling?.[name] ?? t("serverDefault"), inputmode: step < 1 ? "decimal" : "numeric",
-        "data-setting": name, onchange: (event) => {
-          const { value } = event.target;
-          if (value === "") return event.target.setCustomValidity(""), set(name);
-          let parsed = Number(value);
-          if (Number.isInteger(step)) parsed = Math.round(parsed);
-          const isGood = Number.isFinite(parsed) && parsed >= min && parsed <= max;
-          event.target.setCustomValidity(isGood ? "" : t("outOfRange", { min, max }));
-          event.target.reportValidity();
-          if (isGood) set(name, parsed);
-        },
-      })))),
-    field(t("set_stop"), el("textarea", { rows: 2, value: settings.stop ?? "", placeholder: t("stopHint"), onchange: (event) => set("stop", event.target.value) })),
-    jsonField("schema", '{"type": "object", …}', settings, set, (value) => value && typeof value === "object" && !Array.isArray(value)),
-    jsonField("tools", '[{"type": "function", "name": …}]', settings, set, Array.isArray),
+    presets(system, (name, value) => (set(name, value), save())),
+    el("div.grid", numberBoxes.map(([name, parts]) => field(t(`set_${name}`), parts))),
+    field(t("set_stop"), box("stop", "textarea", { rows: 2, placeholder: t("stopHint") })),
+    field(t("set_schema"), box("schema", "textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '{"type": "object", …}' })),
+    field(t("set_tools"), box("tools", "textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '[{"type": "function", "name": …}]' })),
     el("div.row",
       el("button.button", { onclick: () => {
         for (const name of Object.keys(settingTypes)) delete settings[name];
@@ -72,26 +75,15 @@ function chatSection(app, chat, save, repaint) {
       } }, t("useForNew"))));
 }
 
-/// A box for JSON that says at once when it is none.
-function jsonField(name, example, settings, set, isRight) {
-  const fault = el("span.failed", { role: "alert" });
-  const check = (event) => {
-    const text = event.target.value.trim();
-    let problem = "";
-    if (text) {
-      try {
-        if (!isRight(JSON.parse(text))) problem = t(`bad_${name}`);
-      } catch (error) {
-        problem = `${t("badJSON")} ${error.message}`;
-      }
-    }
-    fault.textContent = problem;
-    event.target.setAttribute("aria-invalid", String(Boolean(problem)));
-    if (!problem) set(name, text);
-  };
-  return field(t(`set_${name}`), el("textarea", {
-    rows: 3, class: "mono", spellcheck: "false", value: settings[name] ?? "", placeholder: example, onchange: check, "data-setting": name,
-  }), fault);
+/// Shows in empty boxes what holds without them: the server knows it of a model that is loaded.
+async function fillDefaults(app, boxes) {
+  if (models.find(app.model)?.status.value !== "loaded") return;
+  try {
+    const { default_generation_settings: { params } } = await getJSON(`props?model=${encodeURIComponent(app.model)}`);
+    for (const [name, [node]] of boxes) if (Number.isFinite(params[name])) node.placeholder = number(params[name], 3);
+  } catch {
+    // Then it is the server's.
+  }
 }
 
 /// Named system prompts: put into the chat by a click, kept, and one of them for every new chat.
@@ -143,6 +135,8 @@ function pageSection(app, close) {
   }, languages().map(([name, label]) => el("option", { value: name, selected: name === language, lang: name }, label)));
   return el("section.section", heading("page-settings", t("pageSettings")),
     field(t("language"), choose),
+    el("label.check", el("input", { type: "checkbox", checked: store.value("titles", true), onchange: (event) => store.setValue("titles", event.target.checked) }),
+      el("span", t("modelTitles"))),
     key.get() ? el("div.row", el("button.button", {
       onclick: () => {
         key.forget();

@@ -1,8 +1,10 @@
 // Chats in this browser: IndexedDB, or memory where that is blocked; other tabs are told of every change.
 //
-//   chats     {id, title, created, updated, pinned, model, settings, head, hasOwnTitle}
+//   chats     {id, title, created, updated, pinned, folder, model, settings, head, hasOwnTitle}
 //   messages  {id, chat, parent, role, text, …}     one record each, so that of two tabs the last writer wins per message
 //   values    {name, value}                         settings, presets
+
+import { chatsOfOthers } from "./others.js";
 
 const version = 1;
 export const format = "mlxserve-chats";
@@ -150,9 +152,11 @@ class Store {
     this.tell({ all: true });
   }
 
-  /// Pinned ones first, then the latest.
+  /// Pinned ones first, then those in folders, by name, then the latest.
   get sorted() {
-    return [...this.chats.values()].sort((a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false) || b.updated - a.updated);
+    const folder = (chat) => (chat.pinned ? "" : chat.folder ?? "");
+    return [...this.chats.values()].sort((a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false)
+      || Number(Boolean(folder(b))) - Number(Boolean(folder(a))) || folder(a).localeCompare(folder(b)) || b.updated - a.updated);
   }
 
   // Search.
@@ -217,11 +221,13 @@ class Store {
     } catch {
       throw new Error("importNoJSON");
     }
-    if (data?.format !== format || !Array.isArray(data.chats)) throw new Error("importOther");
-    if (!(data.version <= formatVersion)) throw new Error("importNewer");
+    const isOwn = data?.format === format && Array.isArray(data.chats);
+    const found = isOwn ? data.chats : chatsOfOthers(data);
+    if (!found) throw new Error("importOther");
+    if (isOwn && !(data.version <= formatVersion)) throw new Error("importNewer");
     const chats = [];
     const messages = [];
-    for (const raw of data.chats) {
+    for (const raw of found) {
       const chat = readChat(raw);
       if (!chat) continue;
       const here = this.chats.get(chat.id);
@@ -282,7 +288,7 @@ function readChat(raw) {
   const now = Date.now();
   return {
     id: raw.id, title: text(raw.title, 200), created: number(raw.created, now), updated: number(raw.updated, now),
-    pinned: raw.pinned === true, model: text(raw.model, 300), settings: readSettings(raw.settings),
+    pinned: raw.pinned === true, folder: text(raw.folder, 60), model: text(raw.model, 300), settings: readSettings(raw.settings),
     head: isID(raw.head) ? raw.head : null, hasOwnTitle: raw.hasOwnTitle === true,
   };
 }
