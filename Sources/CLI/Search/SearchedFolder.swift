@@ -241,6 +241,9 @@ struct ResultPrinter {
       }
       return
     }
+    if !flags.isSet("json"), !results.isEmpty, results.allSatisfy(Self.isFar) {
+      Terminal.tell("nothing matches well; these are the nearest passages")
+    }
     var places = FilePlaces(notes.folder, view: notes.index)
     for (number, result) in results.enumerated() {
       let offset = byteOffset(result)
@@ -248,6 +251,14 @@ struct ResultPrinter {
       flags.isSet("json") ? printJSON(result, place) : printText(result, number + 1, place)
     }
   }
+
+  /// Whether a result shares no word with the question and little of its meaning.
+  private static func isFar(_ result: SearchResult) -> Bool {
+    guard let why = result.why, why.terms.isEmpty, why.name == nil else { return false }
+    return why.isWeak || result.score < leastScore
+  }
+
+  private static let leastScore: Float = 0.15
 
   private func byteOffset(_ result: SearchResult) -> Int {
     guard let sentence = result.why?.sentence else { return 0 }
@@ -282,7 +293,7 @@ struct ResultPrinter {
       case nil: ""
       }
     let head = "\(number)  \(Terminal.safe(result.passage.document.key))\(ending)"
-    let (score, reason) = (fixed(Double(result.score), 2), Terminal.safe(why?.summary ?? ""))
+    let (score, reason) = (fixed(Double(result.score), 2), Terminal.safe(reason(why)))
     let width = Terminal.tableWidth ?? .max
     // On a terminal the reason has lines of its own where it does not fit.
     let isBeside = TextWidth.of(head) + 4 + score.count + TextWidth.of(reason) <= width
@@ -293,6 +304,15 @@ struct ResultPrinter {
     let line = shown.split(whereSeparator: \.isNewline).joined(separator: " ")
     let cut = line.count > 240 ? String(line.prefix(239)) + "…" : line
     Terminal.print(marked(Self.indented(Terminal.safe(cut), width), why))
+  }
+
+  /// Without the passage, which is shown below.
+  private func reason(_ why: Why?) -> String {
+    guard let why else { return "" }
+    return why.terms.isEmpty && why.concepts.isEmpty
+      ? String(
+        why.summary.prefix(upTo: why.summary.firstRange(of: ": \"")?.lowerBound ?? why.summary.endIndex))
+      : why.summary
   }
 
   private static func indented(_ text: String, _ width: Int) -> String {
