@@ -57,13 +57,16 @@ def notes(s, place, count=3):
 
 
 def test_a_search_says_when_nothing_matches(s):
+    if not MINILM.is_dir():
+        return "SKIPPED: there is no all-MiniLM-L6-v2"
     with tempfile.TemporaryDirectory() as place:
         found = notes(s, place)
-        near, far = found.run("who stole the tarts"), found.run("zzyzx qwv")
+        found.model = MINILM
+        near, far = found.run("who stole the tarts"), found.run("quantum chromodynamics")
         words = "nothing matches well; these are the nearest passages"
         assert words not in near.stderr and "matched name: tarts" in near.stdout, near
         assert words in far.stderr and "closest passage:" not in far.stdout, far
-        assert words not in found.run("zzyzx qwv", "--json").stderr
+        assert words not in found.run("quantum chromodynamics", "--json").stderr
 
 
 def test_S125_S126_a_folder_is_followed(s):
