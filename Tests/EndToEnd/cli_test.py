@@ -767,7 +767,7 @@ def test_a_paste_names_no_file(server):
             chat.expect(">>> ")
             kept = pathlib.Path(folder) / "kept.json"
             chat.type(f"/save {kept}\r")
-            chat.expect("messages are in")
+            chat.expect("messages to")
             said = [entry["content"] for entry in json.loads(kept.read_text())["messages"] if entry["role"] == "user"]
             assert said[0] == said[1] == f"look:\n@app.route\n@{secret}", said
             assert "quartz" in said[2] and "@nobody" in said[2], said
@@ -817,7 +817,7 @@ def test_a_chat_is_changed_on_a_terminal(server):
 
         def save():
             chat.type(f"/save {folder}/kept.json\r")
-            chat.expect("messages are in")
+            chat.expect("messages to")
             chat.expect(">>> ")
             return kept()
 
@@ -860,7 +860,7 @@ def test_a_chat_is_changed_on_a_terminal(server):
             chat.expect(">>> Say two.")
             chat.type("\x15")
             chat.type(f"/model {server.demo}\r")
-            chat.expect("demo goes on.")
+            chat.expect("continues with demo.")
             chat.expect(">>> ")
             chat.type("/model /nowhere\r")
             chat.expect("/nowhere")
@@ -881,7 +881,7 @@ def test_a_chat_is_changed_on_a_terminal(server):
             place = os.path.join(folder, "mlxserve", "last-chat.json")
             assert os.stat(place).st_mode & 0o077 == 0
             chat = Terminal(*words, "--continue", columns=100, TERM="xterm-256color", XDG_STATE_HOME=folder)
-            chat.expect(f"{len(last)} messages of")
+            chat.expect(f"Loaded {len(last)} messages from")
             chat.expect(">>> ")
             assert save() == last
             chat.type("\x04")
@@ -931,12 +931,12 @@ def test_a_chat_on_a_terminal(server):
             chat.expect(">>> ")
             path = os.path.join(folder, "kept.json")
             chat.type(f"/save {path}\r")
-            chat.expect("messages are in")
+            chat.expect("messages to")
             kept = json.load(open(path))["messages"]
             assert kept[2]["content"] == "Is 2 + 2 = 4?\nAnswer Yes or No.", kept
             assert kept[0]["content"] == "Is the capital of France Paris? Answer Yes or No.", kept
             chat.type(f"/clear\r/load {path}\r/hlep\r")
-            chat.expect(f"{len(kept)} messages of")
+            chat.expect(f"Loaded {len(kept)} messages from")
             chat.expect("did you mean /help?")
             # Up leads to what was typed before.
             chat.type("\x1b[A")

@@ -16,15 +16,15 @@ enum ChatOrder: Equatable {
 
   /// Each with what it does.
   static let table: [(name: String, arguments: String, help: String)] = [
-    ("help", "", "this list"), ("set", "[NAME VALUE]", "change a setting, or show all of them"),
-    ("system", "TEXT", "set the system message; - takes it back"),
-    ("model", "NAME", "go on with another model"),
-    ("show", "", "the model, the settings and how full the context is"),
+    ("help", "", "this list"), ("set", "[NAME VALUE]", "change a setting, or show all"),
+    ("system", "TEXT", "set the system message; - removes it"),
+    ("model", "NAME", "continue with another model"),
+    ("show", "", "show the model, the settings and how full the context is"),
     ("regen", "", "answer the last message again"), ("undo", "", "forget the last message and its answer"),
     ("edit", "", "change the last message and send it again"),
-    ("read", "FILE", "begin a message with a file"), ("clear", "", "forget the conversation"),
+    ("read", "FILE", "start a message with a file"), ("clear", "", "start a new conversation"),
     ("save", "FILE", "write the conversation to a file"),
-    ("load", "FILE", "take up a conversation of a file"), ("bye", "", "leave (so does Ctrl-D)"),
+    ("load", "FILE", "continue the conversation in a file"), ("bye", "", "leave (so does Ctrl-D)"),
   ]
   private static let otherNames = [
     "exit": "bye", "quit": "bye", "?": "help", "reset": "clear", "new": "clear", "regenerate": "regen",
@@ -101,7 +101,7 @@ struct ChatPreferences: Equatable {
       return "there is no setting '\(Terminal.safe(given))'"
         + (near.map { "; did you mean \($0)?" } ?? "; they are \(Self.names.joined(separator: ", "))")
     }
-    guard !value.isEmpty else { return "/set \(name) needs a value; - takes it back" }
+    guard !value.isEmpty else { return "/set \(name) needs a value; - resets it" }
     switch name {
     case "think", "wordwrap", "markdown", "verbose":
       guard let truth = ConfigurationFile.truth(value) else { return "\(name) is on or off" }

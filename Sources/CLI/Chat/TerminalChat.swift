@@ -48,10 +48,12 @@ struct TerminalChat {
         history: LineHistory(path: LineHistory.usualPath), isDropped: AttachedFiles.areDropped,
         completions: { [engine] in ChatCompletion.completions(of: $0, models: engine.names) })
       : nil
-    if isInteractive { Terminal.print(Terminal.dimmed("\(model.id). /help lists orders, Ctrl-D leaves.")) }
+    if isInteractive {
+      Terminal.print(Terminal.dimmed("\(model.id). /help lists the commands, Ctrl-D leaves."))
+    }
     if goesOn {
       guard let path = Self.lastPath, File.exists(path) else {
-        throw NoConversation(description: "there is no conversation to go on with")
+        throw NoConversation(description: "there is no conversation to continue")
       }
       tell([try load(path)])
     }
@@ -203,9 +205,9 @@ struct TerminalChat {
     case .help:
       let orders = ChatOrder.table.map { ("/\($0.name) \($0.arguments)", $0.help) }
       let others = [
-        ("@FILE", "a text, an image or a clip becomes part of the message"),
-        ("Alt-Enter, Ctrl-J", "begin another line; \(Self.fence) begins and ends many"),
-        ("Tab, Ctrl-R", "completes orders, settings, models and files; finds what was typed earlier"),
+        ("@FILE", "add a text, an image or a clip to the message"),
+        ("Alt-Enter, Ctrl-J", "start another line; \(Self.fence) starts and ends several"),
+        ("Tab, Ctrl-R", "complete commands, settings, models and files; find what you typed before"),
       ]
       for (head, help) in orders + others {
         Terminal.print(Self.wrapped(help, after: "  " + head, column: 24))
@@ -213,7 +215,7 @@ struct TerminalChat {
       return []
     case .clear:
       session.clear()
-      return ["The conversation is forgotten."]
+      return ["A new conversation."]
     case .show: return facts
     case .read(let path):
       start = TypedText(typed: "@" + path.replacing(" ", with: "\\ ") + " ")
@@ -224,7 +226,7 @@ struct TerminalChat {
     case .edit:
       guard let (text, media) = session.takeBack() else { return ["There is nothing to edit."] }
       start = TypedText(typed: text)
-      return media.isEmpty ? [] : ["Its files are gone: name them again."]
+      return media.isEmpty ? [] : ["Its files are not kept: name them again."]
     case .regenerate:
       guard let (text, media) = session.takeBack() else { return ["There is nothing to answer again."] }
       do {
@@ -259,7 +261,7 @@ struct TerminalChat {
   private mutating func change(to name: String) throws -> String {
     guard !session.hasMedia else {
       throw NoConversation(
-        description: "a conversation with images or clips stays with its model; /clear forgets it")
+        description: "a conversation with images or clips cannot change its model; /clear starts a new one")
     }
     let next = try engine.load(name)
     let messages = session.messages
@@ -273,7 +275,7 @@ struct TerminalChat {
     model = next.model
     session.resume(messages)
     try apply(preferences)
-    return "\(model.id) goes on."
+    return "The chat continues with \(model.id)."
   }
 
   private static func outcome(_ work: () throws -> String) -> [String] {
@@ -323,7 +325,7 @@ struct TerminalChat {
     }
     let document: JSONValue = ["model": .string(model.id), "messages": .array(messages)]
     try File.replace(path, with: document.bytes + [UInt8(ascii: "\n")], mode: 0o600)
-    return "\(messages.count) messages are in \(Terminal.safe(path))."
+    return "Saved \(counted(messages.count, "message")) to \(Terminal.safe(path))."
   }
 
   private struct NoConversation: Error, CustomStringConvertible {
@@ -335,11 +337,11 @@ struct TerminalChat {
     guard let messages = document["messages"]?.arrayValue ?? document.arrayValue,
       messages.allSatisfy({ $0["role"]?.stringValue != nil && $0["content"]?.arrayValue == nil })
     else {
-      throw NoConversation(description: "\(Terminal.safe(path)) holds no conversation that /save has written")
+      throw NoConversation(description: "\(Terminal.safe(path)) is not a conversation that /save has written")
     }
     session.resume(messages)
     preferences.system = session.settings.system
-    return "\(messages.count) messages of \(Terminal.safe(path)) are taken up."
+    return "Loaded \(counted(messages.count, "message")) from \(Terminal.safe(path))."
   }
 }
 
