@@ -1,7 +1,9 @@
 """What is done with chats: folders, several at once, temporary ones, what waits, titles, commands, and files of others."""
 
+import io
 import json
 import threading
+import zipfile
 
 from .browser import ask, begin, case, last, send, until
 from .fake import Answer
@@ -261,7 +263,11 @@ OPEN_WEBUI = [{"id": "0e-1", "title": "Greeting", "created_at": 1700000000, "upd
 
 @case()
 def test_chats_of_chatgpt_and_of_open_webui_are_imported(page, fake, watched):
-    import_file(page, json.dumps(CHATGPT).encode(), "conversations.json")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("chat.html", "<p>" * 1000)
+        archive.writestr("conversations.json", json.dumps(CHATGPT))
+    import_file(page, out.getvalue(), "export.zip")
     page.wait_for_selector(".toast span:has-text('2 chats were imported.')")
     page.keyboard.press("Escape")
     page.locator(".chat a", has_text="Sky <b>blue</b>").click()
@@ -280,3 +286,17 @@ def test_chats_of_chatgpt_and_of_open_webui_are_imported(page, fake, watched):
     until(page, "document.querySelector('.thought-text').innerText === 'Greet back.'")
     page.locator(".chat a", has_text="loop").click()
     until(page, "document.querySelector('.message.user')?.textContent.includes('x')")
+
+
+@case()
+def test_archives_that_are_none_are_refused(page, fake, watched):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("photo.txt", "x" * 100)
+    data = out.getvalue()
+    for bad in (data, data[:40], b"PK\x03\x04", data[:-22] + data[-22:-6] + b"\xff" * 6):
+        import_file(page, bad, "export.zip")
+        page.wait_for_selector(".toast span:has-text('is not JSON')")
+        page.locator(".toast").evaluate_all("all => all.forEach(one => one.remove())")
+        page.keyboard.press("Escape")
+    assert page.locator(".chat").count() == 0

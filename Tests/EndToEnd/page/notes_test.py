@@ -100,9 +100,9 @@ def test_insert_shows_what_is_in_the_message_and_takes_it_out_again(page, fake, 
     buttons.nth(0).click()
     assert buttons.nth(0).inner_text() == "In the message" and buttons.nth(0).get_attribute("aria-pressed") == "true"
     buttons.nth(1).click()
-    assert page.locator(".taken").inner_text().startswith("2 excerpts are in the message")
+    assert page.locator(".taken").inner_text().startswith("2 excerpts added")
     buttons.nth(0).click()
-    assert buttons.nth(0).inner_text() == "Insert" and page.locator(".taken").inner_text().startswith("1 excerpt is in the message")
+    assert buttons.nth(0).inner_text() == "Insert" and page.locator(".taken").inner_text().startswith("1 excerpt added")
     page.get_by_role("button", name="Write the message").click()
     assert page.locator(".chip-name").all_inner_texts() == ["b.md"]
 
@@ -111,7 +111,7 @@ def test_insert_shows_what_is_in_the_message_and_takes_it_out_again(page, fake, 
 def test_weak_hits_are_behind_a_switch(page, fake, watched):
     notes = Notes(fake, [hit("good.md", "one"), hit("far.md", "two", weak=True), hit("further.md", "three", weak=True)])
     opened(page, fake, "x")
-    assert page.locator(".hit strong").all_inner_texts() == ["good.md"] and "1 hit in" in page.inner_text(".notes > .muted")
+    assert page.locator(".hit strong").all_inner_texts() == ["good.md"] and "1 result in" in page.inner_text(".notes > .muted")
     page.get_by_label("Show 2 weak matches").check()
     assert page.locator(".hit strong").all_inner_texts() == ["good.md", "far.md", "further.md"]
     page.get_by_label("Show 2 weak matches").uncheck()

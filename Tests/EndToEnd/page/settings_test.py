@@ -81,7 +81,7 @@ def test_what_is_in_force_stands_beside_the_box_and_can_be_taken_off(page, fake,
     page.fill("[data-setting=stop]", "END")
     page.keyboard.press("Escape")
     pills = page.locator(".pill-name").all_inner_texts()
-    assert pills == ["System prompt", "JSON schema of the answer", "2 tools", "Temperature 0.25 · Seed 7", "Stop at"], pills
+    assert pills == ["System prompt", "JSON schema for the answer", "2 tools", "Temperature 0.25 · Seed 7", "Stop sequences"], pills
     page.locator(".pill", has_text="Temperature").get_by_role("button", name="Remove").click()
     page.locator(".pill", has_text="JSON schema").get_by_role("button", name="Remove").click()
     ask(page, "Hi")

@@ -519,7 +519,7 @@ async function showTokens(message) {
     const close = toast(t("scoring"), { seconds: 600 });
     const tokens = await tokensOf(conversation.pathTo(message), conversation.chat.settings, models.find(message.model)?.id ?? app.model).finally(close);
     if (!tokens) return refuse(t("noProbabilities"));
-    painted.showInstead(tokensView(tokens, { goOn: (text) => actions.goOnFrom(message, text), close: () => painted.showInstead(null) }));
+    painted.showInstead(tokensView(tokens, { name: message.id, goOn: (text) => actions.goOnFrom(message, text), close: () => painted.showInstead(null) }));
   } catch (error) {
     refuse(explain(error));
   }

@@ -224,9 +224,9 @@ export class MessageView {
       else {
         parts.push(iconButton("again", t("regenerate"), () => actions.regenerate(message)));
         if (message.text && actions.canRead) {
-          const read = iconButton("sound", t("readAloud"), () => actions.readAloud(this.text, (isRead) => {
+          const read = iconButton("speak", t("readAloud"), () => actions.readAloud(this.text, (isRead) => {
             read.ariaPressed = String(isRead);
-            read.replaceChildren(icon(isRead ? "stop" : "sound"));
+            read.replaceChildren(icon(isRead ? "stop" : "speak"));
           }), { "aria-pressed": "false" });
           parts.push(read);
         }

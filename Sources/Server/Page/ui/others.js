@@ -1,6 +1,38 @@
 // Exports of ChatGPT and of Open WebUI as the chats of this page. What they hold is read as one's own imports are: every member
 // is checked there.
 
+/// The text of a file, or of the `conversations.json` in a ZIP file, as ChatGPT sends it; no more than `limit` bytes.
+export async function textOf(file, limit) {
+  if (new Uint8Array(await file.slice(0, 4).arrayBuffer()).join() !== "80,75,3,4") return file.text();
+  const bytes = new DataView(await file.arrayBuffer());
+  // The directory stands at the end, and a record behind it says where it begins.
+  let end = bytes.byteLength - 22;
+  while (end > 0 && bytes.getUint32(end, true) !== 0x06054b50) end--;
+  const name = (at, length) => new TextDecoder().decode(new Uint8Array(bytes.buffer, at, length));
+  for (let at = bytes.getUint32(end + 16, true), left = bytes.getUint16(end + 10, true); left > 0; left--) {
+    const [method, size, nameLength, extra, comment] = [bytes.getUint16(at + 10, true), bytes.getUint32(at + 20, true), bytes.getUint16(at + 28, true), bytes.getUint16(at + 30, true), bytes.getUint16(at + 32, true)];
+    if (/(^|\/)conversations\.json$/.test(name(at + 46, nameLength))) {
+      const local = bytes.getUint32(at + 42, true);
+      const begin = local + 30 + bytes.getUint16(local + 26, true) + bytes.getUint16(local + 28, true);
+      const packed = new Blob([new Uint8Array(bytes.buffer, begin, size)]);
+      return method === 0 ? packed.text() : inflated(packed.stream(), limit);
+    }
+    at += 46 + nameLength + extra + comment;
+  }
+  return "";
+}
+
+async function inflated(stream, limit) {
+  const parts = [];
+  let size = 0;
+  for await (const part of stream.pipeThrough(new DecompressionStream("deflate-raw"))) {
+    size += part.length;
+    if (size > limit) throw new Error("importTooLarge");
+    parts.push(part);
+  }
+  return new Blob(parts).text();
+}
+
 /// The raw chats of a file, or null when it is of nobody known.
 export function chatsOfOthers(data) {
   const list = (Array.isArray(data) ? data : [data]).filter((one) => one && typeof one === "object");

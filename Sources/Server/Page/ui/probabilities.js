@@ -63,11 +63,11 @@ export function aligned(places, text) {
 
 const shade = (logprob) => steps.findIndex((least) => Math.exp(logprob) >= least);
 
-/// The answer as its tokens. `goOn` is called with the text from which an answer shall go on; `close` shows the answer again.
-export function tokensView(tokens, { goOn, close }) {
+/// The answer as its tokens, whose ids have its `name`. `goOn` is called with the text from which an answer shall go on; `close` shows the answer again.
+export function tokensView(tokens, { name, goOn, close }) {
   const spans = tokens.map((token, at) => {
     const step = shade(token.logprob);
-    return el("span", { class: `token p${step < 0 ? steps.length : step}`, id: `token-${at}` }, token.text);
+    return el("span", { class: `token p${step < 0 ? steps.length : step}`, id: `token-${name}-${at}` }, token.text);
   });
   const sheet = el("div.token-sheet", { hidden: true, role: "group", "aria-live": "polite", "aria-label": t("probabilities") });
   const text = el("div.token-text", { tabindex: 0, role: "application", "aria-label": t("probabilities"), dir: "auto" }, spans);

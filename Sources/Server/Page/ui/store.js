@@ -4,7 +4,7 @@
 //   messages  {id, chat, parent, role, text, …}     one record each, so that of two tabs the last writer wins per message
 //   values    {name, value}                         settings, presets
 
-import { chatsOfOthers } from "./others.js";
+import { chatsOfOthers, textOf } from "./others.js";
 
 const version = 1;
 export const format = "mlxserve-chats";
@@ -217,9 +217,9 @@ class Store {
     if (file.size > importLimit) throw new Error("importTooLarge");
     let data;
     try {
-      data = JSON.parse(await file.text());
-    } catch {
-      throw new Error("importNoJSON");
+      data = JSON.parse(await textOf(file, importLimit));
+    } catch (error) {
+      throw new Error(error.message === "importTooLarge" ? error.message : "importNoJSON");
     }
     const isOwn = data?.format === format && Array.isArray(data.chats);
     const found = isOwn ? data.chats : chatsOfOthers(data);
