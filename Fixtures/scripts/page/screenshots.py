@@ -1,6 +1,7 @@
 """Pictures of the chat page for docs/page: screenshots.py [wide-dark ...]. Needs playwright, Pillow and Chromium."""
 
 import io
+import math
 import pathlib
 import sys
 import time
@@ -48,10 +49,28 @@ OTHER = {"file_id": "f2", "filename": "house/winter.md", "score": 0.41, "content
         "summary": "word: winter", "terms": [{"term": "winter", "positions": [[7, 13]]}], "concepts": []}}
 
 
+# Tokens of an answer with what else could have stood there: (text, probability, others).
+TOKENS = [
+    ("Sun", .84, (("The", .09), ("Because", .04))), ("light", .97, (("shine", .01),)), (" is", .46, (("ht", .21), (" looks", .12), (" contains", .08))),
+    (" scattered", .58, (("made", .18), (" a", .11), (" bent", .04))), (" by", .91, (("in", .05),)), (" the", .64, (("air", .2), (" molecules", .1))),
+    (" air", .38, (("atmosphere", .41), (" molecules", .12), (" gases", .05))), (",", .55, ((".", .24), (" in", .11))), (" and", .93, (("which", .04),)),
+    (" blue", .72, (("short", .17), (" the", .06))), (" light", .95, (("wavelengths", .03),)), (" most", .07, (("is", .52), (" scatters", .31), (" much", .04))),
+    (" of", .88, (("strongly", .09),)), (" all", .99, ()), (".", .9, (("because", .05), (":", .03)))]
+
+
+def place(text, probability, others):
+    """A token as the server tells it: by id, itself first."""
+    ranked = sorted([(probability, text), *((value, text if text.startswith(("ht", "shine", ".", ":")) else f" {text.strip()}") for text, value in others)], reverse=True)
+    told = {f"{1000 + number}": {"logprob": math.log(value), "rank": number + 1, "decoded_token": word} for number, (value, word) in enumerate(ranked)}
+    return dict(sorted(told.items(), key=lambda entry: entry[1]["decoded_token"] != text))
+
+
 def fake_server():
     fake = Fake()
     fake.models[0] |= {"id": "qwen3-0.6b", "size_bytes": 351_000_000}
     fake.models[1]["id"] = "gemma-4-e2b"
+    # No title comes between the pictures.
+    fake.title = ""
     stores = [{"id": "vs_1", "name": "Notes", "file_counts": {"completed": 42}}]
     fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
                   "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [HIT, OTHER]}),
@@ -116,6 +135,16 @@ def take(browser, name, width, height, theme):
         page.fill(".notes input[type=search]", "winter boarding checklist")
         page.wait_for_selector(".hit")
         save(page, "notes-light")
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        page.click("#new-chat")
+        fake.scores = [place(*token) for token in TOKENS]
+        fake.answers.append(Answer(*[text for text, *_ in TOKENS], pace=0.02))
+        ask(page, "Why is the sky blue? In one sentence.")
+        page.get_by_role("button", name="More", exact=True).last.click()
+        page.get_by_role("menuitem", name="Token probabilities").click()
+        page.locator(".token-text .token", has_text="air").hover()
+        save(page, "probabilities-light")
     if name == "wide-dark":
         fake.models[1]["status"] = {"value": "loading", "progress": 0.62}
         page.click("#model")
