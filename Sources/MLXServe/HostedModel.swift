@@ -3,10 +3,10 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 package import Platform
 import Server
+import Wire
 
 /// Has the heap give back what it keeps when it goes.
 private final class HeapTrimming: Sendable {

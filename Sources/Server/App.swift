@@ -2,9 +2,9 @@
 
 package import HTTP
 import JSON
-import OpenAI
 package import Pipeline
 import Platform
+import Wire
 
 /// The routes over the served models, without sockets.
 package final class App: Sendable {
@@ -47,7 +47,7 @@ package final class App: Sendable {
     var router = Router()
     router.errors = Self.errors
     router.root = "v1"
-    let tables = [
+    var tables = [
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
       StoredChatRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
@@ -56,15 +56,17 @@ package final class App: Sendable {
       StudioRoute.table(server),
       TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server),
       TEIRoutes.table(server),
-      OpenAPIRoute.table(server), CapabilitiesRoute.table(server), ResponsesRoute.table(server, jobs),
-      ConversationsRoute.table(server), DebugRoute.table(server),
-    ]
-    for table in tables + LlamaRoute.tables(server) + [
+      ResponsesRoute.table(server, jobs), ConversationsRoute.table(server), DebugRoute.table(server),
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
       BatchesRoute.table(server, batches), MessageBatchesRoute.table(server, batches),
-    ] {
-      router.add(table)
+    ]
+    tables += LlamaRoute.tables(server)
+    // These two tell of all routes, and of themselves.
+    func telling(of operations: [Operation]) -> [RouteTable] {
+      [OpenAPIRoute.table(server, operations), CapabilitiesRoute.table(server, operations)]
     }
+    tables += telling(of: (tables + telling(of: [])).flatMap(\.operations))
+    for table in tables { router.add(table) }
     self.router = router
     batches?.resume { [router] in router.respond(to: $0, $1) }
   }

@@ -1,8 +1,8 @@
 // What stands between the listener and the application: access, the time before the model is loaded, log and counters.
 
 package import HTTP
-import OpenAI
 package import Platform
+import Wire
 
 /// Lets requests through to the application once there is one. Shared by all connections.
 package final class FrontDoor: Sendable {

@@ -8,7 +8,7 @@ import Testing
     "CLI", "Chat", "Checkpoint", "Compute", "Decoding", "Fetch", "Grammar", "HTTP", "Inference", "JSON",
     "Jinja",
     "Media",
-    "Models", "OpenAI", "Pipeline", "Platform", "Sampling", "Server", "Tokenizers",
+    "Models", "Wire", "Pipeline", "Platform", "Sampling", "Server", "Tokenizers",
   ]
 
   /// Whether a line declares a type or a function for other modules. Requirements of the standard library's protocols

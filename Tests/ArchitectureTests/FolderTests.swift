@@ -15,10 +15,10 @@ private let folders: [(module: String, order: [String])] = [
   ("Jinja", ["Syntax", "Python", "Runtime"]),
   ("Models", ["Blocks", "Encoders", "Families"]),
   (
-    "OpenAI",
+    "Wire",
     [
-      "Shared", "VectorStores", "Chat", "Completions", "Embeddings", "Messages", "Ollama", "Llama", "Rerank",
-      "TEI", "Batches", "Responses",
+      "Reading", "Shared", "VectorStores", "Chat", "Completions", "Messages", "Ollama", "Llama", "Batches",
+      "Responses",
     ]
   ),
   ("Platform", ["System", "Digests", "Files", "Threads", "Machine", "Process"]),
@@ -50,6 +50,8 @@ private let unordered: Set = ["Chat"]
       self.file = file
       for (_, line) in file.code {
         let code = Self.withoutLiterals(line)
+        // It names a module.
+        if code.hasPrefix("import ") || code.hasPrefix("package import ") { continue }
         if let name = Self.declaration(in: code) { declared.insert(name) }
         words.formUnion(Self.words(of: code))
       }

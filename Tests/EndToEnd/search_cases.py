@@ -7,7 +7,7 @@ from cases import lost
 FILES = {
     "pair": "PipelineTests/PairTests.swift", "embedder": "PipelineTests/EmbedderTests.swift",
     "route": "ServerTests/EmbeddingsRouteTests.swift", "rerank": "ServerTests/RerankRouteTests.swift",
-    "file search": "ServerTests/FileSearchRouteTests.swift", "citations": "OpenAITests/FileSearchTests.swift",
+    "file search": "ServerTests/FileSearchRouteTests.swift", "citations": "WireTests/FileSearchTests.swift",
     "library": "ServerTests/LibraryTests.swift", "faults": "ServerTests/LibraryFaultTests.swift",
     "index": "VectorsTests/IndexFaultTests.swift", "scan": "VectorsTests/ScanTests.swift",
     "search": "SearchTests/SearchTests.swift",

@@ -9,7 +9,7 @@ FILES = {
     "command": "EndToEnd/cli_test.py", "packaging": "EndToEnd/packaging_test.py", "models": "EndToEnd/models_test.py",
     "media": "EndToEnd/media_test.py", "llama": "ServerTests/LlamaRouteTests.swift",
     "middle": "ServerTests/FillInMiddleTests.swift", "configuration": "CLITests/ConfigurationTests.swift",
-    "options": "OpenAITests/OllamaRequestTests.swift", "histories": "ChatTests/HistoryTests.swift", "measured": "../Fixtures/scripts/bench/fill.py",
+    "options": "WireTests/OllamaRequestTests.swift", "histories": "ChatTests/HistoryTests.swift", "measured": "../Fixtures/scripts/bench/fill.py",
     "release": "../Makefile",
 }
 

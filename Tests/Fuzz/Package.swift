@@ -40,7 +40,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Grammar", ["Tokenizers", "JSON"]),
   ("Chat", ["Grammar", "Jinja", "Tokenizers", "JSON"]),
   ("Sampling", []),
-  ("OpenAI", ["Sampling", "JSON"]),
+  ("Wire", ["Sampling", "JSON"]),
   ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
   ("Search", ["Vectors", "JSON", "Platform"]),
   ("Fetch", ["HTTP", "Platform"]),
@@ -53,7 +53,7 @@ let programs: [(name: String, folder: String, imports: [String])] = [
   ("fuzz-http", "HTTP", ["HTTP"]),
   ("fuzz-media", "Media", ["Media"]),
   ("fuzz-json", "JSON", ["JSON"]),
-  ("fuzz-requests", "Requests", ["OpenAI", "JSON"]),
+  ("fuzz-requests", "Requests", ["Wire", "Bodies", "JSON"]),
   ("fuzz-tokens", "Tokens", ["Tokenizers", "JSON"]),
   ("fuzz-weights", "Weights", ["Checkpoint", "Vectors", "JSON", "Platform"]),
   ("fuzz-templates", "Templates", ["Jinja", "JSON"]),
@@ -103,5 +103,9 @@ let package = Package(
     .target(
       name: "Compute", dependencies: dependencies(["KernelTypes", "Platform"] + kernels.map(\.name)),
       swiftSettings: strict),
+    // Bodies that stand beside their routes: they know no engine.
+    .target(
+      name: "Bodies", dependencies: ["Wire", "JSON"], path: "Sources/Server",
+      exclude: ["Page"], sources: ["Embeddings/EmbeddingsRequest.swift"], swiftSettings: instrumented),
     .target(name: "Driver", path: "Fuzz/Driver", swiftSettings: strict),
   ])

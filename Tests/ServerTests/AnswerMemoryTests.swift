@@ -2,9 +2,9 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Testing
+import Wire
 
 @testable import Server
 

@@ -4,11 +4,11 @@ import Chat
 import Inference
 import JSON
 import Media
-import OpenAI
 import Pipeline
 import Support
 import Testing
 import Tokenizers
+import Wire
 
 @testable import Server
 

@@ -3,11 +3,11 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Platform
 import Support
 import Testing
 import Tokenizers
+import Wire
 
 @testable import Server
 

@@ -4,12 +4,12 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Sampling
 import Server
 import Testing
 import Tokenizers
+import Wire
 
 struct CompletionsRouteTests {
   @Test func `a whole completion`() throws {

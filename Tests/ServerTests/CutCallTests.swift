@@ -3,8 +3,8 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Testing
+import Wire
 
 @testable import Server
 

@@ -3,11 +3,11 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Support
 import Testing
 import Vectors
+import Wire
 
 @testable import Server
 

@@ -2,12 +2,12 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Sampling
 import Server
 import Support
 import Testing
+import Wire
 
 /// A row of a field table.
 struct DocumentedField: Sendable, CustomTestStringConvertible {

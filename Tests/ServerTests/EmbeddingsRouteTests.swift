@@ -3,9 +3,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Platform
 import Testing
+import Wire
 
 @testable import Pipeline
 @testable import Server

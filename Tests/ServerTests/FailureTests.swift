@@ -4,11 +4,11 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Server
 import Testing
+import Wire
 
 struct FailureTests {
   private func app(_ error: InferenceError) -> App {

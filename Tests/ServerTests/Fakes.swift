@@ -5,11 +5,11 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Support
 import Tokenizers
+import Wire
 
 @testable import Server
 

@@ -4,10 +4,10 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Platform
 import Support
 import Testing
+import Wire
 
 @testable import Server
 

@@ -3,11 +3,11 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Support
 import Testing
+import Wire
 
 @testable import Server
 

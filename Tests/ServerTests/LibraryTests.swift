@@ -2,10 +2,10 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Support
 import Testing
+import Wire
 
 @testable import Server
 

@@ -1,9 +1,9 @@
 // The places where images, audio and PDF are made ready: few, and one for each input.
 
 import Media
-import OpenAI
 import Platform
 import Testing
+import Wire
 
 @testable import Server
 

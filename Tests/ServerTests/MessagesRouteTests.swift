@@ -4,11 +4,11 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Sampling
 import Server
 import Testing
 import Tokenizers
+import Wire
 
 private let thinkingAnswer = "<think>\nhm\n</think>\n\nYes."
 private let callAnswer =

@@ -2,10 +2,10 @@
 
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Testing
+import Wire
 
 @testable import Server
 

@@ -2,9 +2,9 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Server
 import Testing
+import Wire
 
 /// Whether values follow the document's schemas, as far as the schemas of answers go.
 private struct SchemaCheck {
@@ -134,6 +134,27 @@ struct OpenAPITests {
     let documented = DocumentedField.all(under: heading).map(\.name)
     #expect(!documented.isEmpty)
     #expect(Set(properties?.keys ?? []) == Set(documented))
+  }
+
+  /// A schema that takes nothing stands for an example that its own reader refuses.
+  @Test func `every body can be read from its examples`() throws {
+    for (name, schema) in try #require(try document()["components"]?["schemas"]?.objectValue).entries {
+      #expect(schema != false, "\(name)")
+    }
+  }
+
+  @Test func `a body is described by its reader`() throws {
+    let schemas = try document()["components"]?["schemas"]
+    #expect(
+      schemas?["TEIEmbedRequest"]?["properties"]?["normalize"]?.text
+        == #"{"anyOf":[{"type":"boolean","description":"false leaves vectors as the model makes them"},{"type":"null"}]}"#
+    )
+    #expect(schemas?["TEISimilarityRequest"]?["required"] == ["inputs"])
+    #expect(
+      schemas?["TEISimilarityRequest"]?["properties"]?["inputs"]?["required"] == [
+        "source_sentence", "sentences",
+      ])
+    #expect(schemas?["ScoreRequest"]?["required"] == nil)
   }
 
   @Test func `bounds are those of the reader`() throws {

@@ -4,9 +4,9 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Testing
+import Wire
 
 @testable import Server
 

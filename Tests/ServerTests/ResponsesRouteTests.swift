@@ -4,12 +4,12 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Sampling
 import Testing
 import Tokenizers
+import Wire
 
 @testable import Server
 

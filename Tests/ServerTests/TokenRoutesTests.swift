@@ -3,11 +3,11 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Testing
 import Tokenizers
+import Wire
 
 @testable import Server
 

@@ -4,9 +4,9 @@ import Chat
 import Decoding
 import Inference
 import JSON
-import OpenAI
 import Testing
 import Tokenizers
+import Wire
 
 @testable import Pipeline
 @testable import Server

@@ -1,11 +1,11 @@
 // The table of all flags, by command.
 
 import Compute
-import OpenAI
 import Pipeline
 import Platform
 import Sampling
 import Server
+import Wire
 
 enum Flags {
   private static let sampling = Flag(

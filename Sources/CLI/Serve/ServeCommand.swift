@@ -239,7 +239,7 @@ enum ServeCommand {
           -d '{"model": \(id), "messages": [{"role": "user", "content": "Is the capital of France Paris? Answer Yes or No."}]}'
 
       or with the OpenAI SDK (pip install openai):
-        from openai import OpenAI
+        from openai import Wire
         client = OpenAI(base_url="\(base)", api_key="none")
         print(client.chat.completions.create(model=\(id), messages=[{"role": "user", "content": "Hello!"}]).choices[0].message.content)
 

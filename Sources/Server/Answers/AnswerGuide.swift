@@ -4,9 +4,9 @@ import Chat
 import Decoding
 import Grammar
 import JSON
-import OpenAI
 import Pipeline
 import Tokenizers
+import Wire
 
 struct AnswerGuide {
   let core: RequestContext

@@ -4,9 +4,9 @@ import Decoding
 import HTTP
 import Inference
 import Media
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 /// Used on the connection's thread only.
 final class AnswerRun {

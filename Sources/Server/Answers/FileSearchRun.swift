@@ -2,11 +2,11 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Search
 import Tokenizers
 import Vectors
+import Wire
 
 /// Used by one thread.
 struct FileSearchRun {

@@ -1,9 +1,9 @@
 // Filling in the middle, as the wires that offer it ask for it.
 
 import HTTP
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 extension RequestContext {
   /// The prompt for filling in the middle, and the tokens that end its answer.

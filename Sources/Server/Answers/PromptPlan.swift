@@ -4,10 +4,10 @@ import Decoding
 import HTTP
 import Inference
 import Media
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 struct PromptPlan {
   let core: RequestContext

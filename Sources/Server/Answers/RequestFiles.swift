@@ -5,9 +5,9 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Search
+import Wire
 
 struct RequestFiles {
   private let core: RequestContext

@@ -6,8 +6,8 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 /// Used by one thread.
 final class SearchingRun {

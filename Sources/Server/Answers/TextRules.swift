@@ -1,9 +1,9 @@
 // What a request says of texts, as tokens of the model: words that must not appear, and where repetitions end.
 
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 /// Made once for all answers to a request.
 struct TextRules {

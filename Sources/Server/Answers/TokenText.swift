@@ -1,9 +1,9 @@
 // What a stream of tokens says, in the words of the API: log probabilities, and how a choice ended.
 
 import Decoding
-import OpenAI
 import Pipeline
 import Tokenizers
+import Wire
 
 extension RequestContext {
   func logprob(_ token: SampledToken) -> LogprobEntry {

@@ -7,8 +7,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 /// What a batch's thread works on.
 struct BatchWork: Sendable {

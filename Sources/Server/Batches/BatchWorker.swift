@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 final class BatchWorker: Sendable {
   /// Answers a request as a connection would.

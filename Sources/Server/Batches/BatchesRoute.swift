@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct BatchesRoute {
   let server: ServerContext
@@ -15,9 +15,15 @@ struct BatchesRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/batches", route.create), Route("GET", "/v1/batches", route.list),
-        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
-        Route("POST", one + "/cancel", route.cancel),
+        .post(
+          "/v1/batches", "createBatch", "Answers the requests of a file when nothing else is to be done",
+          reads: .named("BatchRequest"), gives: "Batch", route.create),
+        .get("/v1/batches", "listBatches", "The client's batches", gives: "BatchList", route.list) {
+          $0.query = ["after", "before", "limit", "order"]
+        },
+        .get(one, "retrieveBatch", "How far a batch is", gives: "Batch", route.retrieve),
+        .delete(one, "deleteBatch", "Forgets a batch that is over", gives: "Deleted", route.delete),
+        .post(one + "/cancel", "cancelBatch", "Ends a batch", gives: "Batch", route.cancel),
       ])
   }
 

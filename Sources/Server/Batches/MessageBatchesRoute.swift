@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct MessageBatchesRoute {
   let server: ServerContext
@@ -15,9 +15,25 @@ struct MessageBatchesRoute {
     return RouteTable(
       .messages,
       [
-        Route("POST", all, route.create), Route("GET", all, route.list),
-        Route("GET", all + "/:id", route.retrieve), Route("DELETE", all + "/:id", route.delete),
-        Route("POST", all + "/:id/cancel", route.cancel), Route("GET", all + "/:id/results", route.results),
+        .post(
+          all, "createMessageBatch", "Answers conversations when nothing else is to be done (Anthropic)",
+          reads: .named("MessageBatchRequest"), gives: "MessageBatch", route.create),
+        .get(
+          all, "listMessageBatches", "The client's batches (Anthropic)", gives: "MessageBatchList", route.list
+        ) { ($0.query, $0.longestPage) = (["after_id", "before_id", "limit"], 1_000) },
+        .get(
+          all + "/:id", "retrieveMessageBatch", "How far a batch is (Anthropic)", gives: "MessageBatch",
+          route.retrieve),
+        .delete(
+          all + "/:id", "deleteMessageBatch", "Forgets a batch that has ended (Anthropic)",
+          gives: "DeletedMessageBatch", route.delete),
+        .post(
+          all + "/:id/cancel", "cancelMessageBatch", "Ends a batch (Anthropic)", gives: "MessageBatch",
+          route.cancel),
+        .get(
+          all + "/:id/results", "readMessageBatch", "The answers of a batch, one a line (Anthropic)",
+          gives: "Text", route.results
+        ) { $0.contentType = "application/x-jsonl" },
       ])
   }
 

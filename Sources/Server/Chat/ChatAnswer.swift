@@ -5,9 +5,9 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct ChatAnswer {
   let request: ChatRequest

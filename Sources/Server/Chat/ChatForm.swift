@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct ChatForm {
   /// The part that holds the JSON.

@@ -8,9 +8,9 @@ import HTTP
 import Inference
 import JSON
 import Media
-import OpenAI
 import Pipeline
 import Tokenizers
+import Wire
 
 struct ChatPlan {
   private let core: RequestContext

@@ -3,15 +3,21 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 struct ChatRoute {
   let server: ServerContext
 
   static func table(_ server: ServerContext) -> RouteTable {
     RouteTable(
-      .openAI, [Route("POST", "/v1/chat/completions", ChatRoute(server: server).respond)])
+      .openAI,
+      [
+        .post(
+          "/v1/chat/completions", "createChatCompletion", "Answers a conversation",
+          reads: .named("ChatRequest"), gives: "ChatCompletion", ChatRoute(server: server).respond
+        ) { ($0.form, $0.event) = ("ChatForm", "ChatCompletionChunk") }
+      ])
   }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct StoredChatRoute {
   let server: ServerContext
@@ -14,9 +14,20 @@ struct StoredChatRoute {
     return RouteTable(
       .openAI,
       [
-        Route("GET", "/v1/chat/completions", route.list), Route("GET", one, route.retrieve),
-        Route("POST", one, route.update), Route("DELETE", one, route.delete),
-        Route("GET", one + "/messages", route.messages),
+        .get(
+          "/v1/chat/completions", "listChatCompletions",
+          "Completions that were stored; also filtered by metadata[KEY]", gives: "ChatCompletionList",
+          route.list
+        ) { $0.query = ["after", "before", "limit", "order", "model"] },
+        .get(one, "retrieveChatCompletion", "A stored completion", gives: "ChatCompletion", route.retrieve),
+        .post(
+          one, "updateChatCompletion", "Changes the metadata of a stored completion",
+          reads: .named("ChatCompletionUpdate"), gives: "ChatCompletion", route.update),
+        .delete(one, "deleteChatCompletion", "Forgets a stored completion", gives: "Deleted", route.delete),
+        .get(
+          one + "/messages", "listChatMessages", "The messages that a stored completion was asked with",
+          gives: "ChatMessageList", route.messages
+        ) { $0.query = ["after", "before", "limit", "order"] },
       ])
   }
 

@@ -3,9 +3,9 @@
 import Decoding
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Tokenizers
+import Wire
 
 struct CompletionAnswer {
   let request: CompletionRequest

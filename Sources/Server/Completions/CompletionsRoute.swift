@@ -4,16 +4,22 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Tokenizers
+import Wire
 
 struct CompletionsRoute {
   let server: ServerContext
 
   static func table(_ server: ServerContext) -> RouteTable {
     RouteTable(
-      .openAI, [Route("POST", "/v1/completions", CompletionsRoute(server: server).respond)])
+      .openAI,
+      [
+        .post(
+          "/v1/completions", "createCompletion", "Goes on with a text", reads: .named("CompletionRequest"),
+          gives: "Completion", CompletionsRoute(server: server).respond
+        ) { $0.event = "Completion" }
+      ])
   }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.

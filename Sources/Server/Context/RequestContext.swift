@@ -2,10 +2,10 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Tokenizers
+import Wire
 
 /// Holds the model for as long as it lives: a model with work is not unloaded.
 struct RequestContext: Sendable {

@@ -3,9 +3,9 @@
 import Fetch
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct ServerContext: Sendable {
   let models: ModelFleet

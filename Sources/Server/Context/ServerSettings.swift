@@ -4,9 +4,9 @@ package import Fetch
 package import Hub
 package import Inference
 package import JSON
-package import OpenAI
 import Pipeline
 import Platform
+package import Wire
 
 /// The settings of one server; a fresh value holds the defaults.
 package struct ServerSettings: Sendable {

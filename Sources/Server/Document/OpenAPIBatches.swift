@@ -1,57 +1,9 @@
 // The part of /openapi.json that is about batches.
 
 import JSON
-import OpenAI
+import Wire
 
 enum OpenAPIBatches {
-  private typealias Operation = OpenAPIDocument.Operation
-
-  static let operations: [OpenAPIDocument.Operation] = openAI + messages
-
-  private static let openAI = [
-    Operation(
-      method: "POST", pattern: "/v1/batches", id: "createBatch",
-      summary: "Answers the requests of a file when nothing else is to be done",
-      request: "BatchRequest", response: "Batch"),
-    Operation(
-      method: "GET", pattern: "/v1/batches", id: "listBatches", summary: "The client's batches",
-      response: "BatchList", query: ["after", "before", "limit", "order"]),
-    Operation(
-      method: "GET", pattern: "/v1/batches/:id", id: "retrieveBatch", summary: "How far a batch is",
-      response: "Batch"),
-    Operation(
-      method: "DELETE", pattern: "/v1/batches/:id", id: "deleteBatch",
-      summary: "Forgets a batch that is over", response: "Deleted"),
-    Operation(
-      method: "POST", pattern: "/v1/batches/:id/cancel", id: "cancelBatch", summary: "Ends a batch",
-      response: "Batch"),
-  ]
-
-  private static let messages = [
-    Operation(
-      method: "POST", pattern: "/v1/messages/batches", id: "createMessageBatch",
-      summary: "Answers conversations when nothing else is to be done (Anthropic)",
-      request: "MessageBatchRequest", response: "MessageBatch", error: "MessagesError"),
-    Operation(
-      method: "GET", pattern: "/v1/messages/batches", id: "listMessageBatches",
-      summary: "The client's batches (Anthropic)", response: "MessageBatchList", error: "MessagesError",
-      query: ["after_id", "before_id", "limit"], longestPage: 1_000),
-    Operation(
-      method: "GET", pattern: "/v1/messages/batches/:id", id: "retrieveMessageBatch",
-      summary: "How far a batch is (Anthropic)", response: "MessageBatch", error: "MessagesError"),
-    Operation(
-      method: "DELETE", pattern: "/v1/messages/batches/:id", id: "deleteMessageBatch",
-      summary: "Forgets a batch that has ended (Anthropic)", response: "DeletedMessageBatch",
-      error: "MessagesError"),
-    Operation(
-      method: "POST", pattern: "/v1/messages/batches/:id/cancel", id: "cancelMessageBatch",
-      summary: "Ends a batch (Anthropic)", response: "MessageBatch", error: "MessagesError"),
-    Operation(
-      method: "GET", pattern: "/v1/messages/batches/:id/results", id: "readMessageBatch",
-      summary: "The answers of a batch, one a line (Anthropic)", response: "Text", error: "MessagesError",
-      contentType: "application/x-jsonl"),
-  ]
-
   /// Bodies, members of an object of schemas.
   static let requests = #"""
     "BatchRequest": {"type": "object", "required": ["input_file_id", "endpoint", "completion_window"], "properties": {

@@ -1,24 +1,9 @@
 // The part of /openapi.json about the paths that editors know from llama-server.
 
 import JSON
-import OpenAI
+import Wire
 
 enum OpenAPIEditors {
-  static let operations = [
-    operation(
-      "/completion", "llamaCompletion", "Goes on with a text (llama-server)", "LlamaCompletionRequest"),
-    operation("/completions", "llamaCompletions", "The same", "LlamaCompletionRequest"),
-    operation("/infill", "llamaInfill", "Fills in the middle (llama-server)", "LlamaInfillRequest"),
-  ]
-
-  private static func operation(
-    _ path: String, _ id: String, _ summary: String, _ request: String
-  ) -> OpenAPIDocument.Operation {
-    OpenAPIDocument.Operation(
-      method: "POST", pattern: path, id: id, summary: summary, request: request, response: "LlamaAnswer",
-      event: "LlamaAnswer", error: "LlamaError")
-  }
-
   private static func shared(_ limits: RequestLimits) -> String {
     #"""
     "model": {"type": "string"}, "n_predict": {"type": "integer", "minimum": -2},

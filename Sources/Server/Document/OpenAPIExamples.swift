@@ -4,8 +4,7 @@ import JSON
 
 enum OpenAPIExamples {
   /// Bodies that a server with a model `demo` takes; ids and the names of other models are made up.
-  static let bodies = answers.merging(stored) { first, _ in first }.merging(vectors) { first, _ in first }
-    .merging(others) { first, _ in first }
+  static let bodies = answers.merging(stored) { first, _ in first }.merging(others) { first, _ in first }
 
   private static let messages: JSONValue = [["role": "user", "content": "Hello!"]]
 
@@ -46,21 +45,6 @@ enum OpenAPIExamples {
     "VectorStoreSearchRequest": [
       "query": "What is said of rivers?", "filters": ["type": "gte", "key": "year", "value": 2024],
     ],
-  ]
-
-  private static let pair: [JSONValue] = ["river", "hill"]
-
-  private static let vectors: [String: JSONValue] = [
-    "EmbeddingsRequest": ["model": "minilm", "input": "Hello!"],
-    "RerankRequest": [
-      "model": "reranker", "query": "water", "documents": .array(pair), "top_n": 1,
-    ],
-    "AnyRerankRequest": ["query": "water", "texts": .array(pair)],
-    "ScoreRequest": ["model": "reranker", "text_1": "water", "text_2": .array(pair)],
-    "TEIEmbedRequest": ["inputs": .array(pair), "normalize": true],
-    "TEIPredictRequest": ["inputs": "I like it."],
-    "TEISimilarityRequest": ["inputs": ["source_sentence": "stream", "sentences": .array(pair)]],
-    "TEIDecodeRequest": ["ids": [1, 2]],
   ]
 
   private static let others: [String: JSONValue] = [

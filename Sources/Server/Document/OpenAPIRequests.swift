@@ -1,19 +1,25 @@
 // Schemas of the bodies that the server reads. Every field of the tables in docs/api.md is here; a test compares them.
 
 import JSON
-import OpenAI
 import Sampling
+import Wire
 
 enum OpenAPIRequests {
   /// Optional members may also be null: that is the same as leaving them out.
-  static func schemas(_ limits: RequestLimits) throws(JSONError) -> JSONObject {
+  ///
+  /// - Parameter bodies: all that are read; most describe themselves.
+  static func schemas(_ limits: RequestLimits, _ bodies: [DescribedBody]) throws(JSONError) -> JSONObject {
     let text =
       "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
-      + "\(tokens(limits)), \(embeddings(limits)), "
+      + "\(tokens(limits)), "
       + "\(OpenAPIVectorStores.requests(limits)), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests(limits)), "
-      + "\(OpenAPIScores.requests(limits, descriptions)), "
       + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
-    guard let all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
+    guard var all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
+    for body in bodies {
+      // An example that its own reader refuses leaves a schema that takes nothing.
+      guard let read = body.read else { continue }
+      all[body.name] = try (try? FieldNotes(limits: limits, of: read))?.schema() ?? false
+    }
     var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
     for name in [
       "ChatRequest", "CompletionRequest", "MessagesRequest", "ResponsesRequest", "LlamaCompletionRequest",
@@ -479,25 +485,6 @@ enum OpenAPIRequests {
       "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused),
       "compaction": {"type": "object"}}}
     """#
-  }
-
-  private static func embeddings(_ limits: RequestLimits) -> String {
-    let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
-    let most = limits.embeddingInputs
-    return #"""
-      "EmbeddingsRequest": {"type": "object", "required": ["input"], "properties": {
-        "model": {"type": "string"},
-        "input": {"anyOf": [{"type": "string"}, \#(tokens),
-          {"type": "array", "minItems": 1, "maxItems": \#(most), "items": {"type": "string"}},
-          {"type": "array", "minItems": 1, "maxItems": \#(most), "items": \#(tokens)}]},
-        "encoding_format": {"enum": ["float", "base64"]},
-        "dimensions": {"type": "integer", "minimum": 1},
-        "truncate": {"anyOf": [{"type": "boolean"}, {"enum": ["left", "right"]}]},
-        "truncate_prompt_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
-        "prompt": {"type": "string"}, "prompt_name": {"type": "string"},
-        "input_type": {"enum": ["query", "document", "search_query", "search_document", "passage"]},
-        "normalize": {"type": "boolean"}, \#(descriptions)}}
-      """#
   }
 
   private static func tokens(_ limits: RequestLimits) -> String {

@@ -1,75 +1,9 @@
 // The part of /openapi.json that is about Responses and Conversations.
 
 import JSON
-import OpenAI
+import Wire
 
 enum OpenAPIResponsesWire {
-  private typealias Operation = OpenAPIDocument.Operation
-
-  static let operations: [OpenAPIDocument.Operation] = responses + conversations
-
-  private static let page = ["after", "limit", "order", "include"]
-
-  private static let responses = [
-    Operation(
-      method: "POST", pattern: "/v1/responses", id: "createResponse",
-      summary: "Answers a conversation (Responses)",
-      request: "ResponsesRequest", response: "Response", event: "ResponseEvent"),
-    Operation(
-      method: "GET", pattern: "/v1/responses", id: "connectResponses",
-      summary: "Upgrade to a WebSocket that takes messages response.create", response: "Any", status: "101"),
-    Operation(
-      method: "POST", pattern: "/v1/responses/input_tokens", id: "countResponseTokens",
-      summary: "Counts the tokens of a prompt", request: "ResponsesRequest", response: "InputTokens"),
-    Operation(
-      method: "POST", pattern: "/v1/responses/compact", id: "compactResponse",
-      summary: "A conversation as one item", request: "ResponsesRequest", response: "Compaction"),
-    Operation(
-      method: "GET", pattern: "/v1/responses/:id", id: "retrieveResponse",
-      summary: "A stored response, or its events again", response: "Response", event: "ResponseEvent",
-      query: ["stream", "starting_after", "include"]),
-    Operation(
-      method: "DELETE", pattern: "/v1/responses/:id", id: "deleteResponse", summary: "Forgets a response",
-      response: "Deleted"),
-    Operation(
-      method: "POST", pattern: "/v1/responses/:id/cancel", id: "cancelResponse",
-      summary: "Ends a response in the background", response: "Response"),
-    Operation(
-      method: "GET", pattern: "/v1/responses/:id/input_items", id: "listInputItems",
-      summary: "What a response was made from", response: "ItemList", query: page),
-  ]
-
-  private static let conversations = [
-    Operation(
-      method: "POST", pattern: "/v1/conversations", id: "createConversation",
-      summary: "Begins a conversation",
-      request: "ConversationRequest", bodyIsOptional: true, response: "Conversation"),
-    Operation(
-      method: "GET", pattern: "/v1/conversations/:id", id: "retrieveConversation", summary: "A conversation",
-      response: "Conversation"),
-    Operation(
-      method: "POST", pattern: "/v1/conversations/:id", id: "updateConversation",
-      summary: "Changes its metadata",
-      request: "ConversationUpdate", response: "Conversation"),
-    Operation(
-      method: "DELETE", pattern: "/v1/conversations/:id", id: "deleteConversation",
-      summary: "Forgets a conversation", response: "Deleted"),
-    Operation(
-      method: "GET", pattern: "/v1/conversations/:id/items", id: "listConversationItems",
-      summary: "Its items",
-      response: "ItemList", query: page),
-    Operation(
-      method: "POST", pattern: "/v1/conversations/:id/items", id: "addConversationItems",
-      summary: "Adds items",
-      request: "ConversationItemsRequest", response: "ItemList"),
-    Operation(
-      method: "GET", pattern: "/v1/conversations/:id/items/:item", id: "retrieveConversationItem",
-      summary: "One item", response: "Item"),
-    Operation(
-      method: "DELETE", pattern: "/v1/conversations/:id/items/:item", id: "deleteConversationItem",
-      summary: "Removes an item", response: "Conversation"),
-  ]
-
   // MARK: Requests
 
   /// As JSON Schema, members of an object.

@@ -2,19 +2,19 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct OpenAPIRoute {
   let server: ServerContext
+  /// Of all routes.
+  let operations: [Operation]
   /// The document, once somebody has asked for it: as values it takes ten times as much.
-  private let text = Monitor<[UInt8]?>(nil)
+  let text = Monitor<[UInt8]?>(nil)
 
-  init(server: ServerContext) { self.server = server }
-
-  static func table(_ server: ServerContext) -> RouteTable {
-    RouteTable(
-      .openAI, [Route("GET", "/openapi.json", OpenAPIRoute(server: server).respond)])
+  static func table(_ server: ServerContext, _ operations: [Operation]) -> RouteTable {
+    let route = OpenAPIRoute(server: server, operations: operations)
+    return RouteTable(.openAI, [.get("/openapi.json", "openapi", "This document", route.respond)])
   }
 
   private func respond(to _: Request, _: ConnectionContext) throws(APIError) -> Response {
@@ -22,7 +22,9 @@ struct OpenAPIRoute {
       // One at a time makes it.
       let bytes = try text.withLock { text throws(JSONError) in
         if let text { return text }
-        let made = try OpenAPIDocument(version: server.settings.version, limits: server.limits).json().bytes
+        let made = try OpenAPIDocument(
+          version: server.settings.version, limits: server.limits, operations: operations
+        ).json().bytes
         text = made
         return made
       }

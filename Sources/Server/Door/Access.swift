@@ -1,8 +1,8 @@
 // Access: the host, the origin and the key of a request, looked at before its body is read.
 
 import HTTP
-import OpenAI
 import Platform
+import Wire
 
 /// Decides who may come in. Shared by all connections; the keys may change while it runs.
 package final class Access: Sendable {

@@ -3,8 +3,8 @@
 import HTTP
 import JSON
 import Media
-import OpenAI
 import Platform
+import Wire
 
 extension Request {
   /// The request with its body as it was before the client packed it, and without the header that says so.

@@ -3,8 +3,8 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 /// Holds the model for as long as it lives.
 struct EmbeddingContext: Sendable {

@@ -3,8 +3,8 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 struct EmbeddingsRoute {
   let server: ServerContext
@@ -12,7 +12,15 @@ struct EmbeddingsRoute {
   static func table(_ server: ServerContext) -> RouteTable {
     let route = EmbeddingsRoute(server: server)
     return RouteTable(
-      .openAI, [Route("POST", "/v1/embeddings", route.respond), Route("POST", "/embeddings", route.respond)])
+      .openAI,
+      [
+        .post(
+          "/v1/embeddings", "createEmbedding", "Vectors of texts", reads: .of(EmbeddingsRequest.self),
+          gives: "Embeddings", route.respond),
+        .post(
+          "/embeddings", "createEmbeddingShort", "The same, at llama.cpp's path",
+          reads: .of(EmbeddingsRequest.self), gives: "Embeddings", route.respond),
+      ])
   }
 
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

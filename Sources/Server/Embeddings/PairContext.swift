@@ -3,9 +3,42 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
+
+/// A document's score, by its place in the request.
+struct RankedDocument: Sendable, Equatable {
+  var index: Int
+  var score: Float
+  /// Nil where texts are not wanted.
+  var text: String?
+
+  /// The best first; equal ones in the order of the request.
+  static func sorted(_ scores: [Float]) -> [RankedDocument] {
+    scores.enumerated().map { RankedDocument(index: $0, score: $1) }.sorted { a, b in
+      a.score != b.score ? a.score > b.score : a.index < b.index
+    }
+  }
+}
+
+/// How pairs are cut that are too long.
+struct PairCut: Sendable {
+  /// Nil refuses pairs that are too long.
+  let truncation: EmbeddingsRequest.Truncation?
+  /// Most tokens of a pair; nil for the model's limit.
+  let maxTokens: Int?
+  /// Most tokens of a document.
+  let maxDocumentTokens: Int?
+
+  /// - Throws: the first problem found, with the path of its field.
+  init(_ fields: inout Fields) throws(APIError) {
+    (truncation, maxTokens) = try EmbeddingsRequest.truncation(
+      &fields, "of a pair that is too long the longer text loses that end")
+    maxDocumentTokens = try fields.integer(
+      "max_tokens_per_doc", in: 1...1 << 24, "most tokens of a document, which loses its end", like: "8")
+  }
+}
 
 /// Pairs with their scores, in the order of the request.
 struct ScoredPairs {

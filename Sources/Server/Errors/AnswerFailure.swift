@@ -1,7 +1,7 @@
 // Why an answer that was begun cannot be completed.
 
 import Inference
-import OpenAI
+import Wire
 
 /// What ends an answer before its last token.
 enum AnswerFailure: Error {

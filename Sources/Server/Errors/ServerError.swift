@@ -5,8 +5,8 @@ import Grammar
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 extension APIError {
   /// - Parameter param: the field that holds the prompt: `messages` or `prompt`.

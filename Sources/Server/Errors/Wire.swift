@@ -2,7 +2,7 @@
 
 import HTTP
 import JSON
-import OpenAI
+import Wire
 
 /// One API. Each owns the shape of its errors: an error stays a value until its wire writes it.
 struct Wire: Sendable {
@@ -10,6 +10,9 @@ struct Wire: Sendable {
   let root: String
   /// The header in which its clients look for the request's id, beside the server's own `x-request-id`.
   let idHeader: String?
+  /// The name of the schema of an error in /openapi.json, and statuses that mean more here than elsewhere.
+  var schema = "Error"
+  var failures: [String] = []
   /// The body that tells of an error, or the data of an event.
   let json: @Sendable (_ error: APIError, _ requestID: String) -> JSONValue
 

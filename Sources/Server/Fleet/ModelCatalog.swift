@@ -2,9 +2,9 @@
 
 package import Hub
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 /// A model that can be loaded.
 package struct ModelSource: Sendable, Equatable {

@@ -1,8 +1,8 @@
 // Why a model is not there, and what clients are told.
 
 import Inference
-import OpenAI
 import Platform
+import Wire
 
 enum ModelFailure: Error {
   /// It cannot be loaded: what the loader said.

@@ -7,9 +7,9 @@ import Grammar
 import HTTP
 package import Inference
 import JSON
-import OpenAI
 package import Pipeline
 package import Platform
+import Wire
 
 /// A model of the fleet that is in memory, and how to get rid of it.
 package struct ResidentModel: Sendable {

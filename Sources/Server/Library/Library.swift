@@ -9,10 +9,10 @@
 
 import HTTP
 import JSON
-import OpenAI
 package import Platform
 import Search
 import Vectors
+import Wire
 
 /// Everything that clients search in.
 package final class Library: Sendable {

@@ -2,9 +2,9 @@
 // change and without the folder's lock.
 
 import JSON
-import OpenAI
 package import Platform
 import Vectors
+import Wire
 
 extension Library {
   /// Reads everything below the folder of a library.

@@ -1,8 +1,8 @@
 // Files, vector stores and what is in them, as records on disk and as objects of the API.
 
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 extension JSONValue {
   /// A size or a count of a record; nil beyond what sums of them can take, since a file may say anything.

@@ -6,10 +6,10 @@
 // whole parts stay, and files that are not in it any more are indexed again.
 
 import JSON
-import OpenAI
 import Platform
 import Search
 import Vectors
+import Wire
 
 extension Library {
   static let (json, copy, gone) = (".json", ".copy", ".gone")

@@ -2,10 +2,10 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Search
 import Vectors
+import Wire
 
 /// A passage of a store, as routes tell of it.
 struct FoundPassage: Sendable {

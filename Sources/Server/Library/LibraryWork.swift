@@ -2,11 +2,11 @@
 // explained, it reads the sentences of what was indexed.
 
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Search
 import Vectors
+import Wire
 
 /// A model for as long as it is used.
 struct EncoderLease: Sendable {

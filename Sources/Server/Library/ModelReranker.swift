@@ -1,10 +1,10 @@
 // A loaded reranker as a search wants it.
 
 import Inference
-import OpenAI
 package import Pipeline
 package import Platform
 package import Search
+import Wire
 
 /// Judges passages until its time is over.
 package struct ModelReranker: PassageReranker {

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 /// Requests that were sent together, to be answered when nothing else is to be done.
 struct RequestBatch: Sendable, Equatable {

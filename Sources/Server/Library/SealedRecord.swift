@@ -2,9 +2,9 @@
 // damage is seen.
 
 import JSON
-import OpenAI
 import Platform
 import Vectors
+import Wire
 
 enum SealedRecord {
   /// Says that there is a checksum, should its own name be damaged.

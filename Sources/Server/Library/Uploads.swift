@@ -1,7 +1,7 @@
 // Files that come in parts: what has come of each, until it is complete, given up, or an hour old.
 
-import OpenAI
 import Platform
+import Wire
 
 /// A file of which parts come.
 struct Upload: Sendable {

@@ -4,10 +4,10 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Tokenizers
+import Wire
 
 struct LlamaAnswer {
   private let request: LlamaRequest

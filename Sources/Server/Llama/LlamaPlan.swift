@@ -3,10 +3,10 @@
 import Decoding
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 struct LlamaPlan {
   let core: RequestContext

@@ -3,9 +3,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct LlamaRoute {
   let server: ServerContext
@@ -13,9 +13,23 @@ struct LlamaRoute {
   /// One table for each path: errors go by it.
   static func tables(_ server: ServerContext) -> [RouteTable] {
     let route = LlamaRoute(server: server)
-    return Wire.llama.map { wire in
-      RouteTable(wire, [Route("POST", wire.root, wire.root == "/infill" ? route.infill : route.complete)])
+    func table(
+      _ index: Int, _ id: String, _ summary: String, _ body: String, _ handler: @escaping Route.Handler
+    ) -> RouteTable {
+      RouteTable(
+        Wire.llama[index],
+        [
+          .post(Wire.llama[index].root, id, summary, reads: .named(body), gives: "LlamaAnswer", handler) {
+            $0.event = "LlamaAnswer"
+          }
+        ])
     }
+    return [
+      table(
+        0, "llamaCompletion", "Goes on with a text (llama-server)", "LlamaCompletionRequest", route.complete),
+      table(1, "llamaCompletions", "The same", "LlamaCompletionRequest", route.complete),
+      table(2, "llamaInfill", "Fills in the middle (llama-server)", "LlamaInfillRequest", route.infill),
+    ]
   }
 
   private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -49,7 +63,7 @@ struct LlamaRoute {
 extension Wire {
   /// llama-server's own paths: the code of an error is its status.
   static let llama = ["/completion", "/completions", "/infill"].map { root in
-    Wire(root: root, idHeader: nil) { error, _ in
+    Wire(root: root, idHeader: nil, schema: "LlamaError") { error, _ in
       let members: [(String, JSONValue)] = [
         ("code", .int(error.status)), ("message", .string(error.overflow?.llamaMessage ?? error.message)),
         ("type", .string(error.llamaType)),

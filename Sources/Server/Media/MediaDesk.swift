@@ -1,8 +1,8 @@
 // Where images, audio and PDF are made ready for the model: few at a time, and each once as long as it is remembered.
 
 import Media
-import OpenAI
 import Platform
+import Wire
 
 /// Images and audio.
 typealias MediaDesk = Desk<MediaInput>

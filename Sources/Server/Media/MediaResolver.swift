@@ -4,9 +4,9 @@ import Fetch
 import HTTP
 import JSON
 import Media
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 /// Where media may come from, and the desk where they are made ready. Shared by all requests.
 struct MediaSources: Sendable {

@@ -3,8 +3,8 @@
 import Decoding
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 struct MessagesAnswer {
   let request: MessagesRequest

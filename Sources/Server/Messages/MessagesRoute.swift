@@ -4,8 +4,8 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 struct MessagesRoute {
   let server: ServerContext
@@ -15,8 +15,14 @@ struct MessagesRoute {
     return RouteTable(
       .messages,
       [
-        Route("POST", "/v1/messages", route.respond),
-        Route("POST", "/v1/messages/count_tokens", route.countTokens),
+        .post(
+          "/v1/messages", "createMessage", "Answers a conversation (Anthropic)",
+          reads: .named("MessagesRequest"), gives: "Message", route.respond
+        ) { $0.event = "MessageEvent" },
+        .post(
+          "/v1/messages/count_tokens", "countMessageTokens",
+          "Counts the tokens of a conversation (Anthropic)", reads: .named("MessagesCountRequest"),
+          gives: "MessageTokens", route.countTokens),
       ])
   }
 
@@ -71,7 +77,8 @@ extension Wire {
   }
 
   /// Anthropic's: errors, those of HTTP too, have the shape that its clients know, and they look for `request-id`.
-  static let messages = Wire(root: "/v1/messages", idHeader: "request-id") { error, requestID in
+  static let messages = Wire(root: "/v1/messages", idHeader: "request-id", schema: "MessagesError") {
+    error, requestID in
     MessagesError(error, requestID: requestID).json
   }
 }

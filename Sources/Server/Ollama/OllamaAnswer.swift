@@ -2,9 +2,9 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct OllamaAnswer {
   let shape: OllamaResponse

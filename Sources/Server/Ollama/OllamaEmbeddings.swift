@@ -3,9 +3,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct OllamaEmbeddings {
   let server: ServerContext

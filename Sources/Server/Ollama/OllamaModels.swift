@@ -4,9 +4,9 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct OllamaModels {
   /// The version of Ollama's API that this wire speaks: editors compare its three numbers.

@@ -5,10 +5,10 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 struct OllamaPlan {
   private let core: RequestContext

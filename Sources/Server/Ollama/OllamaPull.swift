@@ -3,8 +3,8 @@
 import HTTP
 import Hub
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct OllamaPull {
   let server: ServerContext

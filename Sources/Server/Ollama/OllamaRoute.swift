@@ -4,10 +4,10 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Tokenizers
+import Wire
 
 struct OllamaRoute {
   let server: ServerContext
@@ -25,15 +25,42 @@ struct OllamaRoute {
     return RouteTable(
       .ollama,
       [
-        Route("POST", "/api/chat", route.chat), Route("POST", "/api/generate", route.generate),
-        Route("POST", "/api/embed", vectors.embed), Route("POST", "/api/embeddings", vectors.embedOne),
-        Route("GET", "/api/version", models.version), Route("GET", "/api/tags", models.tags),
-        Route("GET", "/api/ps", models.running), Route("POST", "/api/show", models.show),
-        Route("POST", "/api/pull", for: .admins, pull.pull),
-        Route("DELETE", "/api/delete", for: .admins, pull.delete),
+        .post(
+          "/api/chat", "ollamaChat", "Ollama's chat: lines of JSON, or one object",
+          reads: .named("OllamaChatRequest"), gives: "OllamaChat", route.chat
+        ) { $0.answersInLines() },
+        .post(
+          "/api/generate", "ollamaGenerate", "Ollama's completion of one prompt",
+          reads: .named("OllamaGenerateRequest"), gives: "OllamaCompletion", route.generate
+        ) { $0.answersInLines() },
+        .post(
+          "/api/embed", "ollamaEmbed", "Vectors of texts (Ollama)", reads: .named("OllamaEmbedRequest"),
+          gives: "OllamaVectors", vectors.embed),
+        .post(
+          "/api/embeddings", "ollamaEmbedOne", "The vector of a text (Ollama)",
+          reads: .named("OllamaEmbedOneRequest"), gives: "OllamaVector", vectors.embedOne),
+        .get(
+          "/api/version", "ollamaVersion", "The version of Ollama's API", gives: "OllamaVersion",
+          models.version),
+        .get("/api/tags", "ollamaTags", "The models, as Ollama lists them", gives: "OllamaList", models.tags),
+        .get(
+          "/api/ps", "ollamaRunning", "The loaded models, as Ollama lists them", gives: "OllamaList",
+          models.running),
+        .post(
+          "/api/show", "ollamaShow", "One model, as Ollama describes it", reads: .named("OllamaModelRequest"),
+          models.show),
+        .post(
+          "/api/pull", "ollamaPull", "Fetches a model from the hub; progress as lines", for: .admins,
+          reads: .named("OllamaModelRequest"), pull.pull
+        ) { $0.answersInLines() },
+        .delete(
+          "/api/delete", "ollamaDelete", "Removes a model from the cache", for: .admins,
+          reads: .named("OllamaModelRequest"), pull.delete),
       ]
-        + ["create", "copy", "push"].map {
-          Route("POST", "/api/\($0)", refusal(400, "\($0) is not supported by mlxserve"))
+        + [("create", "ollamaCreate"), ("copy", "ollamaCopy"), ("push", "ollamaPush")].map { name, id in
+          .post(
+            "/api/\(name)", id, "Refused", reads: .named("OllamaModelRequest"),
+            refusal(400, "\(name) is not supported by mlxserve"))
         })
   }
 
@@ -138,7 +165,7 @@ extension Request {
 
 extension Wire {
   /// Ollama's: an error is a text.
-  static let ollama = Wire(root: "/api", idHeader: nil) { error, _ in
+  static let ollama = Wire(root: "/api", idHeader: nil, schema: "OllamaError") { error, _ in
     ["error": .string(error.overflow?.ollamaMessage(advice: "Shorten it.") ?? error.message)]
   }
 }

@@ -2,7 +2,7 @@
 
 import HTTP
 import JSON
-import OpenAI
+import Wire
 
 struct StudioRoute {
   let server: ServerContext
@@ -12,9 +12,16 @@ struct StudioRoute {
     return RouteTable(
       .openAI,
       [
-        Route("GET", "/api/v0/models", route.list), Route("GET", "/api/v0/models/:id", route.retrieve),
+        .get(
+          "/api/v0/models", "studioModels", "The models, as LM Studio lists them", gives: "StudioModelList",
+          route.list),
+        .get(
+          "/api/v0/models/:id", "studioModel", "One model, as LM Studio tells it", gives: "StudioModel",
+          route.retrieve),
         // Some clients do not escape the slash of an id.
-        Route("GET", "/api/v0/models/:owner/:name", route.retrieve),
+        .get(
+          "/api/v0/models/:owner/:name", "studioModelOfOwner", "One model whose id has a slash",
+          gives: "StudioModel", route.retrieve),
       ])
   }
 

@@ -10,23 +10,32 @@ import Hub
 import Inference
 import JSON
 import Media
-import OpenAI
 import Pipeline
 import Sampling
+import Wire
 
 struct CapabilitiesRoute {
   private let core: RequestContext
+  private let operations: [Operation]
 
-  init(_ core: RequestContext) { self.core = core }
-
-  static func table(_ server: ServerContext) -> RouteTable {
-    RouteTable(
-      .openAI, [Route("GET", "/v1/capabilities") { _, _ in respond(server) }])
+  init(_ core: RequestContext, _ operations: [Operation]) {
+    (self.core, self.operations) = (core, operations)
   }
 
-  private static func respond(_ server: ServerContext) -> Response {
+  /// - Parameter operations: of all routes.
+  static func table(_ server: ServerContext, _ operations: [Operation]) -> RouteTable {
+    RouteTable(
+      .openAI,
+      [
+        .get(
+          "/v1/capabilities", "capabilities", "What is supported with each model", gives: "CapabilitiesList",
+          { _, _ in respond(server, operations) })
+      ])
+  }
+
+  private static func respond(_ server: ServerContext, _ operations: [Operation]) -> Response {
     let models = server.models.leaseLoaded().map {
-      CapabilitiesRoute(RequestContext(server: server, lease: $0))
+      CapabilitiesRoute(RequestContext(server: server, lease: $0), operations)
     }
     return Response(
       json: [
@@ -62,9 +71,7 @@ struct CapabilitiesRoute {
       (
         "endpoints",
         .array(
-          OpenAPIDocument.operations.map {
-            .string("\($0.method) \(OpenAPIDocument.template($0.pattern))")
-          })
+          operations.map { .string("\($0.method) \($0.template)") })
       ),
       ("modalities", ["input": model.media.inputModalities, "output": ["text"]]), ("images", images),
       ("sounds", audio),

@@ -13,7 +13,7 @@ enum DebugRoute {
         .openAI, [])
     }
     return RouteTable(
-      .openAI, [Route("GET", "/debug/state", for: .admins) { _, _ in respond(statistics()) }])
+      .openAI, [.get("/debug/state", nil, for: .admins, { _, _ in respond(statistics()) })])
   }
 
   private static func respond(_ engine: EngineStatistics) -> Response {

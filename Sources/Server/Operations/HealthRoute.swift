@@ -4,17 +4,23 @@
 
 import HTTP
 import JSON
-import OpenAI
+import Wire
 
 enum HealthRoute {
   static func table(_ server: ServerContext) -> RouteTable {
     let settings = server.settings
     let ready = ["/health", "/ready", "/readyz"].map { path in
-      Route("GET", path, for: .everyone) { _, context throws(APIError) in
-        try readiness(context, settings.storeHealth)
-      }
+      Route.get(
+        path, "\(path.dropFirst())", "Whether requests are taken", for: .everyone, gives: "Health",
+        { _, context throws(APIError) in try readiness(context, settings.storeHealth) })
     }
-    return RouteTable(.openAI, ready + [Route("GET", "/livez", for: .everyone) { _, _ in alive }])
+    return RouteTable(
+      .openAI,
+      ready + [
+        .get(
+          "/livez", "livez", "Whether the process answers", for: .everyone, gives: "Health", { _, _ in alive }
+        )
+      ])
   }
 
   static var alive: Response { Response(json: ["status": "ok"]) }

@@ -26,7 +26,13 @@ struct MetricsRoute {
 
   static func table(_ server: ServerContext) -> RouteTable {
     RouteTable(
-      .openAI, [Route("GET", "/metrics", for: .admins) { _, _ in respond(server) }])
+      .openAI,
+      [
+        .get(
+          "/metrics", "metrics", "Counters in Prometheus' text format", for: .admins, gives: "Text",
+          { _, _ in respond(server) }
+        ) { $0.contentType = "text/plain" }
+      ])
   }
 
   private static func respond(_ server: ServerContext) -> Response {

@@ -2,15 +2,22 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct ModelEventsRoute {
   let server: ServerContext
 
   static func table(_ server: ServerContext) -> RouteTable {
     let route = ModelEventsRoute(server: server)
-    return RouteTable(.openAI, [Route("GET", "/models/sse", route.follow)])
+    return RouteTable(
+      .openAI,
+      [
+        .get(
+          "/models/sse", "modelEvents", "What happens to the models, as llama.cpp's router tells it",
+          route.follow
+        ) { $0.contentType = "text/event-stream" }
+      ])
   }
 
   /// Changes from now on, until the client leaves or the server ends.

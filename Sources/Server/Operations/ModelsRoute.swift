@@ -3,9 +3,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 struct ModelsRoute {
   /// How long an operator's request to unload waits for running work, seconds.
@@ -18,14 +18,30 @@ struct ModelsRoute {
     return RouteTable(
       .openAI,
       [
-        Route("GET", "/v1/models", route.list),
+        .get("/v1/models", "listModels", "The served models", gives: "ModelList", route.list) {
+          $0.error = "AnyModelError"
+        },
         // Clients of llama.cpp's router know this path. A client that loads models asks for the result, too.
-        Route("GET", "/models", for: .everyone, route.list),
-        Route("GET", "/v1/models/:id", route.retrieve),
+        .get(
+          "/models", "listModelsShort", "The same, at llama.cpp's path", for: .everyone, gives: "ModelList",
+          route.list
+        ) { $0.error = "AnyModelError" },
+        .get("/v1/models/:id", "retrieveModel", "One model", gives: "AnyModel", route.retrieve) {
+          $0.error = "AnyModelError"
+        },
         // Some clients do not escape the slash of an id.
-        Route("GET", "/v1/models/:owner/:name", route.retrieve),
-        Route("POST", "/models/load", for: .admins, route.load),
-        Route("POST", "/models/unload", for: .admins, route.unload),
+        .get(
+          "/v1/models/:owner/:name", "retrieveModelOfOwner", "One model whose id has a slash",
+          gives: "AnyModel", route.retrieve
+        ) { $0.error = "AnyModelError" },
+        .post(
+          "/models/load", "loadModel", "Begins to load a model", for: .admins, reads: .named("ModelRequest"),
+          gives: "ModelChange", route.load
+        ) { $0.isAccepted = true },
+        .post(
+          "/models/unload", "unloadModel", "Unloads a model", for: .admins, reads: .named("ModelRequest"),
+          gives: "ModelChange", route.unload
+        ) { $0.isAccepted = true },
       ])
   }
 

@@ -4,10 +4,10 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 struct PeerRoutes {
   let server: ServerContext
@@ -17,8 +17,18 @@ struct PeerRoutes {
     return RouteTable(
       .openAI,
       [
-        Route("GET", "/version", routes.version), Route("GET", "/tokenizer_info", routes.tokenizer),
-        Route("GET", "/props", routes.properties), Route("GET", "/slots", routes.slots),
+        .get("/version", "version", "The version of the server", gives: "Version", routes.version),
+        .get(
+          "/tokenizer_info", "tokenizerInfo", "Special tokens and chat template", gives: "TokenizerInfo",
+          routes.tokenizer
+        ) { $0.query = ["model"] },
+        .get(
+          "/props", "properties", "The model and its defaults, as llama.cpp has them", gives: "Properties",
+          routes.properties
+        ) { $0.query = ["model"] },
+        .get(
+          "/slots", "slots", "Places for requests that are computed together", gives: "Slots", routes.slots
+        ) { $0.query = ["model", "fail_on_no_slot"] },
       ])
   }
 

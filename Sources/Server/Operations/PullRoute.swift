@@ -3,8 +3,8 @@
 import HTTP
 import Hub
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 /// A stranger must not fill the disk: the route works where the operator allows it.
 struct PullRoute {
@@ -12,7 +12,14 @@ struct PullRoute {
 
   static func table(_ server: ServerContext) -> RouteTable {
     let route = PullRoute(server: server)
-    return RouteTable(.openAI, [Route("POST", "/models/pull", for: .admins, route.pull)])
+    return RouteTable(
+      .openAI,
+      [
+        .post(
+          "/models/pull", "pullModel", "Fetches a model from the hub; progress as events", for: .admins,
+          reads: .named("ModelRequest"), route.pull
+        ) { $0.contentType = "text/event-stream" }
+      ])
   }
 
   private func pull(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

@@ -5,10 +5,10 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Tokenizers
+import Wire
 
 struct TokenizeRoutes {
   let server: ServerContext
@@ -18,9 +18,23 @@ struct TokenizeRoutes {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/chat/completions/input_tokens", routes.countInput),
-        Route("POST", "/tokenize", routes.tokenize), Route("POST", "/detokenize", routes.detokenize),
-        Route("POST", "/apply-template", routes.applyTemplate),
+        .post(
+          "/v1/chat/completions/input_tokens", "countChatTokens", "Counts the tokens of a conversation",
+          reads: .named("ChatRequest"), gives: "InputTokens", routes.countInput),
+        .post(
+          "/tokenize", "tokenize", "Text or a conversation to tokens", reads: .named("TokenizeRequest"),
+          gives: "TokenizeResponse", routes.tokenize
+        ) {
+          $0.query = ["model"]
+          $0.isTEI(too: .of(TEITokenizeRequest.self))
+        },
+        .post(
+          "/detokenize", "detokenize", "Tokens to text", reads: .named("DetokenizeRequest"),
+          gives: "DetokenizeResponse", routes.detokenize
+        ) { $0.query = ["model"] },
+        .post(
+          "/apply-template", "applyTemplate", "A conversation to the text of its prompt",
+          reads: .named("TemplateRequest"), gives: "TemplateResponse", routes.applyTemplate),
       ])
   }
 

@@ -5,7 +5,7 @@
 
 import HTTP
 import Media
-import OpenAI
+import Wire
 
 /// A file of the page as the binary holds it.
 struct PageFile: Sendable {

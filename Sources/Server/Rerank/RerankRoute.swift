@@ -3,28 +3,41 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
+import Wire
 
 struct RerankRoute {
   let server: ServerContext
 
   static func table(_ server: ServerContext) -> RouteTable {
     let route = RerankRoute(server: server)
-    let tei = TEIRoutes(server: server)
-    let rankings = ["/v1/rerank", "/v2/rerank", "/v1/reranking", "/reranking"]
+    func ranking(_ path: String, _ id: String, _ summary: String) -> Route {
+      .post(path, id, summary, reads: .of(RerankRequest.self), gives: "Ranking", route.rank)
+    }
+    func score(_ path: String, _ id: String, _ summary: String) -> Route {
+      .post(path, id, summary, reads: .of(ScoreRequest.self), gives: "Scores", route.score)
+    }
+    let both = Route.post(
+      "/rerank", "rerankShort", "The same; with 'texts' in TEI's shape", reads: .of(RerankRequest.self),
+      gives: "AnyRanking", route.rankEither
+    ) { $0.isTEI(too: .of(TEIRerankRequest.self)) }
     return RouteTable(
       .openAI,
-      rankings.map { Route("POST", $0, route.rank) } + [
-        // TEI has this path too: its body has `texts`.
-        Route("POST", "/rerank") { (http, context) throws(APIError) in
-          let body = try http.jsonBody(context.memory)
-          return body["texts"] == nil
-            ? try route.rank(body, context)
-            : tei.answer(context) { () throws(APIError) in try tei.rank(body, context) }
-        },
-        Route("POST", "/v1/score", route.score), Route("POST", "/score", route.score),
+      [
+        ranking("/v1/rerank", "rerank", "Puts documents in order for a query"),
+        ranking("/v2/rerank", "rerankCohere", "The same, at Cohere's path"),
+        ranking("/v1/reranking", "rerankLong", "The same, at llama.cpp's path"),
+        ranking("/reranking", "rerankLongShort", "The same, at llama.cpp's path"), both,
+        score("/v1/score", "score", "Scores of pairs of texts"), score("/score", "scoreShort", "The same"),
       ])
+  }
+
+  /// TEI has this path too: its body has `texts`.
+  private func rankEither(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+    let body = try http.jsonBody(context.memory)
+    guard body["texts"] != nil else { return try rank(body, context) }
+    let tei = TEIRoutes(server: server)
+    return tei.answer(context) { () throws(APIError) in try tei.rank(body, context) }
   }
 
   private func rank(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

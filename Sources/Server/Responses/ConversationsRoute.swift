@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct ConversationsRoute {
   let server: ServerContext
@@ -14,12 +14,25 @@ struct ConversationsRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/conversations", route.create),
-        Route("GET", one, route.retrieve), Route("POST", one, route.update),
-        Route("DELETE", one, route.delete),
-        Route("GET", one + "/items", route.items), Route("POST", one + "/items", route.addItems),
-        Route("GET", one + "/items/:item", route.item),
-        Route("DELETE", one + "/items/:item", route.deleteItem),
+        .post(
+          "/v1/conversations", "createConversation", "Begins a conversation",
+          reads: .named("ConversationRequest"), gives: "Conversation", route.create
+        ) { $0.bodyIsOptional = true },
+        .get(one, "retrieveConversation", "A conversation", gives: "Conversation", route.retrieve),
+        .post(
+          one, "updateConversation", "Changes its metadata", reads: .named("ConversationUpdate"),
+          gives: "Conversation", route.update),
+        .delete(one, "deleteConversation", "Forgets a conversation", gives: "Deleted", route.delete),
+        .get(one + "/items", "listConversationItems", "Its items", gives: "ItemList", route.items) {
+          $0.query = ["after", "limit", "order", "include"]
+        },
+        .post(
+          one + "/items", "addConversationItems", "Adds items", reads: .named("ConversationItemsRequest"),
+          gives: "ItemList", route.addItems),
+        .get(one + "/items/:item", "retrieveConversationItem", "One item", gives: "Item", route.item),
+        .delete(
+          one + "/items/:item", "deleteConversationItem", "Removes an item", gives: "Conversation",
+          route.deleteItem),
       ])
   }
 

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 /// One of them, shared by its thread and those who watch it.
 final class ResponseJob: Sendable {

@@ -5,9 +5,9 @@ import Decoding
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 /// Used by one thread.
 final class ResponseRun {

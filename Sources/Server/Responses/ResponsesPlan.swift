@@ -4,10 +4,10 @@ import Chat
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Sampling
 import Tokenizers
+import Wire
 
 /// A request that has been understood: what it says, what came before it, and the response it begins.
 struct ResponsePlan: Sendable {

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct ResponsesRoute {
   let server: ServerContext
@@ -15,11 +15,31 @@ struct ResponsesRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/responses", route.create), Route("GET", "/v1/responses", route.connect),
-        Route("POST", "/v1/responses/input_tokens", route.countTokens),
-        Route("POST", "/v1/responses/compact", route.compact),
-        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
-        Route("POST", one + "/cancel", route.cancel), Route("GET", one + "/input_items", route.inputItems),
+        .post(
+          "/v1/responses", "createResponse", "Answers a conversation (Responses)",
+          reads: .named("ResponsesRequest"), gives: "Response", route.create
+        ) { $0.event = "ResponseEvent" },
+        .get(
+          "/v1/responses", "connectResponses", "Upgrade to a WebSocket that takes messages response.create",
+          route.connect
+        ) { $0.status = "101" },
+        .post(
+          "/v1/responses/input_tokens", "countResponseTokens", "Counts the tokens of a prompt",
+          reads: .named("ResponsesRequest"), gives: "InputTokens", route.countTokens),
+        .post(
+          "/v1/responses/compact", "compactResponse", "A conversation as one item",
+          reads: .named("ResponsesRequest"), gives: "Compaction", route.compact),
+        .get(
+          one, "retrieveResponse", "A stored response, or its events again", gives: "Response", route.retrieve
+        ) { ($0.event, $0.query) = ("ResponseEvent", ["stream", "starting_after", "include"]) },
+        .delete(one, "deleteResponse", "Forgets a response", gives: "Deleted", route.delete),
+        .post(
+          one + "/cancel", "cancelResponse", "Ends a response in the background", gives: "Response",
+          route.cancel),
+        .get(
+          one + "/input_items", "listInputItems", "What a response was made from", gives: "ItemList",
+          route.inputItems
+        ) { $0.query = ["after", "limit", "order", "include"] },
       ])
   }
 

@@ -5,9 +5,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 final class ResponsesSocket {
   /// Responses that a connection remembers.

@@ -6,8 +6,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct ClientRecords: Sendable {
   private let responses: RecordStore

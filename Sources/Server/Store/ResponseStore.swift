@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 package import Platform
+import Wire
 
 /// Everything that is kept of a response.
 struct StoredResponse: Sendable, Equatable {

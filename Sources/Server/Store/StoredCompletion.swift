@@ -1,7 +1,7 @@
 // A stored chat completion as a record.
 
 import JSON
-import OpenAI
+import Wire
 
 struct StoredCompletion: Sendable, Equatable {
   /// What lists and filters look at: it stands first in a record, and is read alone.

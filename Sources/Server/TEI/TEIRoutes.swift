@@ -5,10 +5,10 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
 import Tokenizers
+import Wire
 
 struct TEIRoutes {
   let server: ServerContext
@@ -16,24 +16,42 @@ struct TEIRoutes {
   static func table(_ server: ServerContext) -> RouteTable {
     let routes = TEIRoutes(server: server)
     func route(
-      _ path: String,
+      _ path: String, _ id: String, _ summary: String, _ body: DescribedBody, gives: String,
       _ answer: @escaping @Sendable (JSONValue, ConnectionContext) throws(APIError) -> Response
     ) -> Route {
-      Route("POST", path) { http, context in
-        routes.answer(context) { () throws(APIError) in
-          try answer(try http.jsonBody(context.memory), context)
-        }
-      }
+      .post(
+        path, id, summary + " (TEI)", reads: body, gives: gives,
+        { http, context in
+          routes.answer(context) { () throws(APIError) in
+            try answer(try http.jsonBody(context.memory), context)
+          }
+        })
     }
+    let texts = DescribedBody.of(TEIEmbedRequest.self)
     return RouteTable(
       .tei("/embed"),
       [
-        route("/embed", routes.embed), route("/embed_all", routes.embedAll),
-        route("/embed_sparse", routes.embedSparse), route("/predict", routes.predict),
-        route("/similarity", routes.similarity), route("/decode", routes.decode),
-        Route("GET", "/info") { _, context in
-          routes.answer(context) { () throws(APIError) in try routes.info(context) }
-        },
+        route("/embed", "teiEmbed", "Vectors of texts", texts, gives: "Vectors", routes.embed),
+        route(
+          "/embed_all", "teiEmbedAll", "The state of every token", texts, gives: "VectorLists",
+          routes.embedAll),
+        route(
+          "/embed_sparse", "teiEmbedSparse", "Sparse vectors", texts, gives: "SparseVectors",
+          routes.embedSparse),
+        route(
+          "/predict", "teiPredict", "Labels of texts or pairs", .of(TEIPredictRequest.self),
+          gives: "Predictions", routes.predict),
+        route(
+          "/similarity", "teiSimilarity", "How near sentences are to one", .of(TEISimilarityRequest.self),
+          gives: "Vector", routes.similarity),
+        route(
+          "/decode", "teiDecode", "Texts of tokens", .of(TEIDecodeRequest.self), gives: "Strings",
+          routes.decode),
+        .get(
+          "/info", "teiInfo", "What the model is (TEI)",
+          { _, context in
+            routes.answer(context) { () throws(APIError) in try routes.info(context) }
+          }),
       ])
   }
 
@@ -58,7 +76,7 @@ struct TEIRoutes {
     options.normalizes = request.normalizes
     let result = try own.run(request.inputs, options, .vector, context)
     let vectors = result.values.map { own.embedder.finish($0, options) }
-    return finished(vectors.map { $0[...] }, result.work, request.options.ignored)
+    return finished(vectors.map { $0[...] }, result.work, request.ignored)
   }
 
   private func embedAll(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -76,7 +94,7 @@ struct TEIRoutes {
       Self.write(tokens, to: &writer)
     }
     writer.writeRaw("]")
-    return finished(bytes: writer.bytes, result.work, request.options.ignored)
+    return finished(bytes: writer.bytes, result.work, request.ignored)
   }
 
   private func embedSparse(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -92,7 +110,7 @@ struct TEIRoutes {
           ["index": .int(index), "value": .double(Double(value))]
         })
     }
-    return finished(.array(texts), result.work, request.options.ignored)
+    return finished(.array(texts), result.work, request.ignored)
   }
 
   private func similarity(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -105,7 +123,7 @@ struct TEIRoutes {
     let scores = result.values.dropFirst().map { Embedder.cosine(result.values[0], $0) }
     var writer = JSONWriter()
     writer.write(Array(scores))
-    return finished(bytes: writer.bytes, result.work, request.options.ignored)
+    return finished(bytes: writer.bytes, result.work, request.ignored)
   }
 
   // MARK: Scores
@@ -127,7 +145,7 @@ struct TEIRoutes {
       entry["score"] = .double(Double(result.score))
       return .object(entry)
     }
-    return finished(.array(results), work, request.options.ignored)
+    return finished(.array(results), work, request.ignored)
   }
 
   private func predict(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -148,7 +166,7 @@ struct TEIRoutes {
           ["score": .double(Double(ranked.score)), "label": .string(own.embedder.labels[ranked.index])]
         })
     }
-    return finished(request.isBatch ? .array(answers) : answers.first ?? [], work, request.options.ignored)
+    return finished(request.isBatch ? .array(answers) : answers.first ?? [], work, request.ignored)
   }
 
   // MARK: Tokens and facts

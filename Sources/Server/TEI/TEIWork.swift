@@ -3,9 +3,9 @@
 import HTTP
 import Inference
 import JSON
-import OpenAI
 import Pipeline
 import Platform
+import Wire
 
 /// What an answer took; clients of TEI read it from headers.
 struct TEIWork {
@@ -120,13 +120,24 @@ extension APIError {
   }
 }
 
+extension Operation {
+  /// TEI has the path too, for another body.
+  mutating func isTEI(too body: DescribedBody) {
+    bodies.append(body)
+    (error, failures) = ("ErrorOfTwoWires", Wire.teiFailures)
+  }
+}
+
 extension Wire {
   /// TEI's: an error is a text and its kind.
   static func tei(_ root: String) -> Wire {
-    Wire(root: root, idHeader: nil) { error, _ in
+    Wire(root: root, idHeader: nil, schema: "TEIError", failures: teiFailures) { error, _ in
       ["error": .string(error.message), "error_type": .string(kind(of: error))]
     }
   }
+
+  /// TEI's clients tell these apart: what a body says wrongly, what the model cannot do, and a queue that is full.
+  static let teiFailures = ["422", "424", "429"]
 
   static let allTEI = [
     "/embed", "/embed_all", "/embed_sparse", "/predict", "/similarity", "/decode", "/info",

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct FilesRoute {
   let server: ServerContext
@@ -17,9 +17,19 @@ struct FilesRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/files", route.create), Route("GET", "/v1/files", route.list),
-        Route("GET", one, route.retrieve), Route("DELETE", one, route.delete),
-        Route("GET", one + "/content", route.content),
+        .post(
+          "/v1/files", "createFile", "Takes a file as multipart/form-data", gives: "AnyFile", route.create
+        ) { $0.form = "FileForm" },
+        .get("/v1/files", "listFiles", "The client's files", gives: "AnyFileList", route.list) {
+          $0.query = ["after", "before", "order", "purpose", "page", "ids"]
+        },
+        .get(one, "retrieveFile", "A file", gives: "AnyFile", route.retrieve),
+        .delete(
+          one, "deleteFile", "Deletes a file, also from every vector store", gives: "AnyDeletedFile",
+          route.delete),
+        .get(one + "/content", "downloadFile", "The bytes of a file", gives: "Text", route.content) {
+          ($0.contentType, $0.otherTypes) = ("application/octet-stream", ["*/*"])
+        },
       ])
   }
 

@@ -2,7 +2,7 @@
 
 import HTTP
 import JSON
-import OpenAI
+import Wire
 
 extension Request {
   /// Most objects of a page.

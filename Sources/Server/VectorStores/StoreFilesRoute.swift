@@ -2,9 +2,9 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
 import Vectors
+import Wire
 
 struct StoreFilesRoute {
   let server: ServerContext
@@ -13,12 +13,35 @@ struct StoreFilesRoute {
   func routes(_ one: String) -> [Route] {
     let (files, batches) = (one + "/files", one + "/file_batches")
     return [
-      Route("POST", files, create), Route("GET", files, list),
-      Route("GET", files + "/:file", retrieve), Route("POST", files + "/:file", update),
-      Route("DELETE", files + "/:file", delete), Route("GET", files + "/:file/content", content),
-      Route("POST", batches, createBatch), Route("GET", batches + "/:batch", retrieveBatch),
-      Route("POST", batches + "/:batch/cancel", cancelBatch),
-      Route("GET", batches + "/:batch/files", listBatch),
+      .post(
+        files, "createVectorStoreFile", "Puts a file into a store", reads: .named("VectorStoreFileRequest"),
+        gives: "VectorStoreFile", create),
+      .get(files, "listVectorStoreFiles", "The files of a store", gives: "VectorStoreFileList", list) {
+        $0.query = ["after", "before", "limit", "order", "filter"]
+      },
+      .get(
+        files + "/:file", "retrieveVectorStoreFile", "A file of a store", gives: "VectorStoreFile", retrieve),
+      .post(
+        files + "/:file", "updateVectorStoreFile", "Changes the attributes of a file",
+        reads: .named("AttributesRequest"), gives: "VectorStoreFile", update),
+      .delete(
+        files + "/:file", "deleteVectorStoreFile", "Takes a file out of a store", gives: "Deleted", delete),
+      .get(
+        files + "/:file/content", "readVectorStoreFile", "The text that was read from a file",
+        gives: "VectorStoreFileContent", content),
+      .post(
+        batches, "createVectorStoreFileBatch", "Puts several files into a store",
+        reads: .named("VectorStoreFileBatchRequest"), gives: "VectorStoreFileBatch", createBatch),
+      .get(
+        batches + "/:batch", "retrieveVectorStoreFileBatch", "How far a batch is",
+        gives: "VectorStoreFileBatch", retrieveBatch),
+      .post(
+        batches + "/:batch/cancel", "cancelVectorStoreFileBatch", "Ends a batch",
+        gives: "VectorStoreFileBatch", cancelBatch),
+      .get(
+        batches + "/:batch/files", "listVectorStoreFileBatch", "The files of a batch",
+        gives: "VectorStoreFileList", listBatch
+      ) { $0.query = ["after", "before", "limit", "order", "filter"] },
     ]
   }
 

@@ -2,8 +2,8 @@
 
 import HTTP
 import JSON
-import OpenAI
 import Platform
+import Wire
 
 struct UploadsRoute {
   let server: ServerContext
@@ -14,8 +14,17 @@ struct UploadsRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", "/v1/uploads", route.create), Route("POST", one + "/parts", route.add),
-        Route("POST", one + "/complete", route.complete), Route("POST", one + "/cancel", route.cancel),
+        .post(
+          "/v1/uploads", "createUpload", "Begins a file that comes in parts", reads: .named("UploadRequest"),
+          gives: "Upload", route.create),
+        .post(
+          one + "/parts", "addUploadPart", "Takes a part as multipart/form-data", gives: "UploadPart",
+          route.add
+        ) { $0.form = "PartForm" },
+        .post(
+          one + "/complete", "completeUpload", "Makes a file of the parts", reads: .named("UploadCompletion"),
+          gives: "Upload", route.complete),
+        .post(one + "/cancel", "cancelUpload", "Forgets the parts", gives: "Upload", route.cancel),
       ])
   }
 

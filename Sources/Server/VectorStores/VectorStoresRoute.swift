@@ -2,10 +2,10 @@
 
 import HTTP
 package import JSON
-import OpenAI
 import Platform
 package import Search
 import Vectors
+import Wire
 
 struct VectorStoresRoute {
   let server: ServerContext
@@ -19,10 +19,23 @@ struct VectorStoresRoute {
     return RouteTable(
       .openAI,
       [
-        Route("POST", all, route.create), Route("GET", all, route.list),
-        Route("GET", one, route.retrieve), Route("POST", one, route.update),
-        Route("DELETE", one, route.delete),
-        Route("POST", one + "/search", route.search),
+        .post(
+          all, "createVectorStore", "Makes a vector store", reads: .named("VectorStoreRequest"),
+          gives: "VectorStore", route.create
+        ) { $0.bodyIsOptional = true },
+        .get(all, "listVectorStores", "The client's vector stores", gives: "VectorStoreList", route.list) {
+          $0.query = ["after", "before", "limit", "order"]
+        },
+        .get(one, "retrieveVectorStore", "A vector store", gives: "VectorStore", route.retrieve),
+        .post(
+          one, "updateVectorStore", "Changes name, metadata and expiry", reads: .named("VectorStoreRequest"),
+          gives: "VectorStore", route.update
+        ) { $0.bodyIsOptional = true },
+        .delete(
+          one, "deleteVectorStore", "Deletes a vector store; its files stay", gives: "Deleted", route.delete),
+        .post(
+          one + "/search", "searchVectorStore", "Searches by meaning and by words",
+          reads: .named("VectorStoreSearchRequest"), gives: "VectorStoreSearchPage", route.search),
       ] + files.routes(one))
   }
 

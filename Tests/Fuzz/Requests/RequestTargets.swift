@@ -3,7 +3,8 @@
 import Driver
 import JSON
 
-@testable import OpenAI
+@testable import Bodies
+@testable import Wire
 
 @_cdecl("fuzz_requests_main")
 public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {

@@ -3,7 +3,7 @@
 import JSON
 import Testing
 
-@testable import OpenAI
+@testable import Wire
 
 struct ResponsesEventTests {
   private let body = JSONObject([("id", "resp_1"), ("background", false), ("status", "in_progress")])

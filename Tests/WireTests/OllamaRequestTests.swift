@@ -4,7 +4,7 @@ import JSON
 import Sampling
 import Testing
 
-@testable import OpenAI
+@testable import Wire
 
 @Suite struct OllamaRequestTests {
   private func request(_ members: String) throws -> OllamaRequest {

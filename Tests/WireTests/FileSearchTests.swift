@@ -4,7 +4,7 @@ import JSON
 import Support
 import Testing
 
-@testable import OpenAI
+@testable import Wire
 
 @Suite struct CitationTests {
   private func split(_ text: String, count: Int, by size: Int) -> [CitationSplitter.Piece] {

@@ -1,8 +1,8 @@
 // Shorthands of these tests: parse a body, report what was refused.
 
 import JSON
-import OpenAI
 import Support
+import Wire
 
 /// The chat request of a JSON text, for a vocabulary of 1000 tokens.
 func chat(_ text: String, limits: RequestLimits = RequestLimits()) throws -> ChatRequest {

@@ -1,9 +1,9 @@
 // The body of /v1/messages as a chat request.
 
 import JSON
-import OpenAI
 import Sampling
 import Testing
+import Wire
 
 private func read(_ members: String, onlyCounts: Bool = false) throws -> MessagesRequest {
   try MessagesRequest(

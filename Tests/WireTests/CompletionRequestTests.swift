@@ -1,7 +1,7 @@
 // What a legacy completions request may hold.
 
-import OpenAI
 import Testing
+import Wire
 
 private func completionRefusal(_ members: String) -> String {
   refusal { try completion("{\"model\":\"m\",\(members)}") }

@@ -1,43 +1,15 @@
 // The answers of /v1/rerank and /v1/score: one object has what clients of Jina, Cohere and vLLM look for.
 
-package import JSON
-
-/// A document's score, by its place in the request.
-package struct RankedDocument: Sendable, Equatable {
-  package var index: Int
-  package var score: Float
-  /// Nil where texts are not wanted.
-  package var text: String?
-
-  package init(index: Int, score: Float, text: String? = nil) {
-    self.index = index
-    self.score = score
-    self.text = text
-  }
-
-  /// The best first; equal ones in the order of the request.
-  package static func sorted(_ scores: [Float]) -> [RankedDocument] {
-    scores.enumerated().map { RankedDocument(index: $0, score: $1) }.sorted { a, b in
-      a.score != b.score ? a.score > b.score : a.index < b.index
-    }
-  }
-}
+import JSON
 
 /// What reranking and scoring answer.
-package struct RerankResponse: Sendable {
-  package var id: String
-  package var model: String
+struct RerankResponse: Sendable {
+  var id: String
+  var model: String
   /// Of all pairs.
-  package var tokens: Int
+  var tokens: Int
   /// Indices of documents that were cut.
-  package var truncated: [Int]
-
-  package init(id: String, model: String, tokens: Int, truncated: [Int]) {
-    self.id = id
-    self.model = model
-    self.tokens = tokens
-    self.truncated = truncated
-  }
+  var truncated: [Int]
 
   private var usage: JSONValue { ["prompt_tokens": .int(tokens), "total_tokens": .int(tokens)] }
 
@@ -48,7 +20,7 @@ package struct RerankResponse: Sendable {
   }
 
   /// The body of POST /v1/rerank.
-  package func ranking(_ results: [RankedDocument]) -> JSONValue {
+  func ranking(_ results: [RankedDocument]) -> JSONValue {
     let entries = results.map { result -> JSONValue in
       var entry = JSONObject([
         ("index", .int(result.index)), ("relevance_score", .double(Double(result.score))),
@@ -70,7 +42,7 @@ package struct RerankResponse: Sendable {
   }
 
   /// The body of POST /v1/score, in the order of the request.
-  package func scores(_ scores: [Float], created: Int) -> JSONValue {
+  func scores(_ scores: [Float], created: Int) -> JSONValue {
     let data = scores.enumerated().map { index, score -> JSONValue in
       ["index": .int(index), "object": "score", "score": .double(Double(score))]
     }

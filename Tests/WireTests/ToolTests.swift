@@ -1,8 +1,8 @@
 // Tools and the choice among them.
 
 import JSON
-import OpenAI
 import Testing
+import Wire
 
 private let weather =
   #"{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":"#

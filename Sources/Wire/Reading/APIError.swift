@@ -50,25 +50,29 @@ extension APIError {
     APIError(status: 400, code: code, param: param, message: message)
   }
 
-  static func missing(_ param: String) -> APIError {
+  /// 400: a field that must be there is not.
+  package static func missing(_ param: String) -> APIError {
     badRequest("missing_required_parameter", param, "Missing required parameter: '\(param)'.")
   }
 
-  static func wrongType(_ param: String?, expected: String, found: JSONValue) -> APIError {
+  /// 400: a value of another type; without a field the body itself.
+  package static func wrongType(_ param: String?, expected: String, found: JSONValue) -> APIError {
     let place = param.map { "Invalid type for '\($0)'" } ?? "Invalid type for the request body"
     return badRequest("invalid_type", param, "\(place): expected \(expected), but got \(found.kind).")
   }
 
-  static func aboveMaximum(_ param: String, kind: String, limit: String) -> APIError {
+  /// 400: a number that is too large.
+  package static func aboveMaximum(_ param: String, kind: String, limit: String) -> APIError {
     badRequest("\(kind)_above_max_value", param, "Invalid '\(param)': expected a value of at most \(limit).")
   }
 
-  static func belowMinimum(_ param: String, kind: String, limit: String) -> APIError {
+  /// 400: a number that is too small.
+  package static func belowMinimum(_ param: String, kind: String, limit: String) -> APIError {
     badRequest("\(kind)_below_min_value", param, "Invalid '\(param)': expected a value of at least \(limit).")
   }
 
   /// 400 for an array of more elements than are taken.
-  static func check(count: Int, atMost limit: Int, field: String) throws(APIError) {
+  package static func check(count: Int, atMost limit: Int, field: String) throws(APIError) {
     guard count > limit else { return }
     throw badRequest(
       "array_above_max_length", field,

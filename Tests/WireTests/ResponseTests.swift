@@ -1,8 +1,8 @@
 // Bodies and chunks, compared as text.
 
 import JSON
-import OpenAI
 import Testing
+import Wire
 
 private let header = AnswerHeader(id: "chatcmpl-1", created: 7, model: "m", systemFingerprint: "fp")
 private let usage = Usage(promptTokens: 11, cachedTokens: 4, completionTokens: 7, reasoningTokens: 2)

@@ -215,33 +215,25 @@ extension GenerationOptions {
   }
 }
 
-/// Token ids on the wire.
-enum TokenID {
-  /// ASCII digits only: `٣` and `+3` are no token ids.
-  static func parse(_ text: String) -> Int32? {
-    guard !text.utf8.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
-    return Int32(text)
-  }
-
-  static func read(_ value: JSONValue, vocabularySize: Int, name: String) throws(APIError) -> Int32 {
-    Int32(clamping: try Fields.integer(value, in: 0...max(0, vocabularySize - 1), name: name))
-  }
-}
-
 extension GenerationOptions {
   /// Fields that describe the request to a provider and change nothing here; their types are checked.
-  static func acceptDescriptions(_ fields: inout Fields) throws(APIError) {
-    _ = try fields.string("user")
-    _ = try fields.string("safety_identifier")
-    _ = try fields.string("prompt_cache_key")
-    _ = try fields.object("prompt_cache_options")
-    _ = try fields.string("prompt_cache_retention")
-    _ = try fields.bool("store")
-    _ = try fields.word("service_tier", of: ["auto", "default", "flex", "scale", "priority", "fast"])
+  package static func acceptDescriptions(_ fields: inout Fields) throws(APIError) {
+    _ = try fields.string("user", .accepted(), like: #""u""#)
+    _ = try fields.string("safety_identifier", .accepted(), like: #""u""#)
+    _ = try fields.string("prompt_cache_key", .accepted(), like: #""k""#)
+    _ = try fields.object("prompt_cache_options", .accepted())
+    _ = try fields.string("prompt_cache_retention", .accepted(), like: #""24h""#)
+    _ = try fields.bool("store", .accepted("nothing is stored"))
+    _ = try fields.word(
+      "service_tier", of: ["auto", "default", "flex", "scale", "priority", "fast"],
+      .accepted("the answer says `default`"))
     try checkMetadata(&fields)
   }
 
   private static func checkMetadata(_ fields: inout Fields) throws(APIError) {
+    _ = fields.value(
+      "metadata", Shape.named("Metadata"),
+      .accepted("up to 16 pairs, keys of 64 and values of 512 characters"), like: #"{"a":"b"}"#)
     guard let metadata = try fields.object("metadata") else { return }
     guard metadata.count <= 16 else {
       throw .invalidValue("metadata", "there are \(metadata.count) pairs, more than 16")

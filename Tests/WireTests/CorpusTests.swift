@@ -1,10 +1,10 @@
 // The shared corpus of bad request bodies, as far as it concerns chat completions and needs no model.
 
 import JSON
-import OpenAI
 import Platform
 import Support
 import Testing
+import Wire
 
 /// One line of the corpus.
 struct BadRequest {

@@ -1,8 +1,8 @@
 // Messages: roles, contents, tool calls and results.
 
 import JSON
-import OpenAI
 import Testing
+import Wire
 
 struct MessageTests {
   @Test(arguments: [

@@ -31,9 +31,8 @@ extension CompletionRequest {
   package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
     var fields = try Fields(body)
     _ = try fields.model()
-    prompts = try TextInputReader(
-      noun: "prompts", maxCount: limits.prompts, vocabularySize: vocabularySize
-    ).read(fields.required("prompt"), field: "prompt").inputs
+    fields.vocabularySize = vocabularySize
+    prompts = try fields.requiredInputs("prompt", "prompts", maxCount: limits.prompts, "").inputs
     options = try GenerationOptions(
       &fields, limits: limits, vocabularySize: vocabularySize, minimumTokens: 0)
     try options.readAnswers(&fields, limits: limits)

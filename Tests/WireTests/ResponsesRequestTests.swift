@@ -4,7 +4,7 @@ import JSON
 import Sampling
 import Testing
 
-@testable import OpenAI
+@testable import Wire
 
 /// Ids in the order they are made: `1`, `2`, ...
 final class Counter {

@@ -4,7 +4,7 @@ import Platform
 import Support
 import Testing
 
-@testable import OpenAI
+@testable import Wire
 
 struct ForeignFieldTests {
   @Test func `docs/api.md lists every word that is refused`() throws {

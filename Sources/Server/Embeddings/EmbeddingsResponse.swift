@@ -1,30 +1,20 @@
 // The answer of POST /v1/embeddings, written vector by vector: thousands of them as values would be large.
 
 import JSON
+import Wire
 
 /// Vectors in the order of the inputs.
-package struct EmbeddingsResponse: Sendable {
-  package let model: String
-  package let vectors: [[Float]]
-  package let encoding: EmbeddingsRequest.Encoding
+struct EmbeddingsResponse: Sendable {
+  let model: String
+  let vectors: [[Float]]
+  let encoding: EmbeddingsRequest.Encoding
   /// Tokens of all inputs as they were encoded.
-  package let promptTokens: Int
+  let promptTokens: Int
   /// Indices of inputs that were cut.
-  package let truncated: [Int]
-
-  package init(
-    model: String, vectors: [[Float]], encoding: EmbeddingsRequest.Encoding, promptTokens: Int,
-    truncated: [Int]
-  ) {
-    self.model = model
-    self.vectors = vectors
-    self.encoding = encoding
-    self.promptTokens = promptTokens
-    self.truncated = truncated
-  }
+  let truncated: [Int]
 
   /// Hands on the JSON text in parts of some vectors.
-  package func write<Failure: Error>(_ send: ([UInt8]) throws(Failure) -> Void) throws(Failure) {
+  func write<Failure: Error>(_ send: ([UInt8]) throws(Failure) -> Void) throws(Failure) {
     var writer = JSONWriter()
     writer.writeRaw(#"{"object":"list","data":["#)
     for (index, vector) in vectors.enumerated() {
@@ -55,12 +45,12 @@ package struct EmbeddingsResponse: Sendable {
   }
 
   /// Whether the text is so long that it should not be held as a whole.
-  package var isLong: Bool { vectors.reduce(0) { $0 + $1.count } > 1 << 16 }
+  var isLong: Bool { vectors.reduce(0) { $0 + $1.count } > 1 << 16 }
 }
 
 extension Base64 {
   /// float32 values, four bytes each, the lowest first.
-  package static func encode(littleEndian values: [Float]) -> String {
+  static func encode(littleEndian values: [Float]) -> String {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(4 * values.count)
     for value in values {

@@ -1,10 +1,10 @@
 // What a chat request may hold, field by field.
 
 import JSON
-import OpenAI
 import Sampling
 import Support
 import Testing
+import Wire
 
 struct ChatRequestTests {
   @Test func `a minimal request takes every default`() throws {
