@@ -266,7 +266,10 @@ def test_an_export_is_imported_again_as_it_was(page, fake, watched):
                     file.setdefault("text", "")
                 for name, value in (("files", []), ("calls", []), ("reasoning", ""), ("model", "")):
                     message.setdefault(name, value)
-            chat.setdefault("hasOwnTitle", False)
+            for name, value in (("hasOwnTitle", False), ("folder", "")):
+                chat.setdefault(name, value)
+            # Whether its model was asked for a title meanwhile.
+            chat.pop("isTitled", None)
         return data["chats"]
 
     assert comparable(again) == comparable(whole)
@@ -420,6 +423,7 @@ def test_presets_are_kept_edited_deleted_and_become_the_default(page, fake, watc
     page.locator(".preset button[aria-label^=Edit]").click()
     page.fill("dialog textarea >> nth=0", "Be a poet.")
     page.get_by_role("button", name="Save").click()
+    page.wait_for_selector(".preset-name[title='Be a poet.']")
     page.locator(".preset-name").click()
     assert page.input_value("dialog textarea >> nth=0") == "Be a poet."
     page.locator(".preset button[aria-label^=Delete]").click()

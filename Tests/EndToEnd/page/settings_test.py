@@ -95,6 +95,7 @@ def test_what_is_in_force_stands_beside_the_box_and_can_be_taken_off(page, fake,
 def test_empty_boxes_show_the_values_that_hold_without_them(page, fake, watched):
     page.click("#tune")
     expected = {"temperature": "0.8", "top_p": "0.95", "top_k": "40", "min_p": "0.05", "repetition_penalty": "1", "seed": "server default"}
+    page.wait_for_selector("[data-setting=temperature]")
     until(page, "document.querySelector('[data-setting=temperature]').placeholder === '0.8'")
     assert {name: page.get_attribute(f"[data-setting={name}]", "placeholder") for name in expected} == expected
 

@@ -1,6 +1,6 @@
 // Chats in this browser: IndexedDB, or memory where that is blocked; other tabs are told of every change.
 //
-//   chats     {id, title, created, updated, pinned, folder, model, settings, head, hasOwnTitle}
+//   chats     {id, title, created, updated, pinned, folder, model, settings, head, hasOwnTitle, isTitled}
 //   messages  {id, chat, parent, role, text, …}     one record each, so that of two tabs the last writer wins per message
 //   values    {name, value}                         settings, presets
 
@@ -289,7 +289,7 @@ function readChat(raw) {
   return {
     id: raw.id, title: text(raw.title, 200), created: number(raw.created, now), updated: number(raw.updated, now),
     pinned: raw.pinned === true, folder: text(raw.folder, 60), model: text(raw.model, 300), settings: readSettings(raw.settings),
-    head: isID(raw.head) ? raw.head : null, hasOwnTitle: raw.hasOwnTitle === true,
+    head: isID(raw.head) ? raw.head : null, hasOwnTitle: raw.hasOwnTitle === true, ...(raw.isTitled === true && { isTitled: true }),
   };
 }
 
