@@ -338,7 +338,7 @@ def chat_of(number, text):
     """A chat of an export whose every text is this one."""
     file = {"kind": "text", "name": text, "size": 3, "text": text}
     call = {"id": text, "name": text, "arguments": json.dumps({text: text}), "result": text}
-    return {"id": f"chat{number}", "title": text, "model": text, "created": 1, "updated": number, "head": f"a{number}",
+    return {"id": f"chat{number}", "title": text, "folder": text, "model": text, "created": 1, "updated": number, "head": f"a{number}",
             "settings": {"system": text, "stop": text, "schema": text, "tools": text}, "messages": [
                 {"id": f"u{number}", "role": "user", "text": text, "files": [file, {**file, "kind": "image", "data": text}], "created": 1},
                 {"id": f"a{number}", "parent": f"u{number}", "role": "assistant", "text": text, "reasoning": text, "model": text, "calls": [call],
