@@ -64,7 +64,7 @@ from page import server_test as page_server_test
 from page import settings_test as page_settings_test
 from page import words_test as page_words_test
 from reliability import (
-    children_test, constraints_test, files_test, framing_test, hosts_and_keys_test, hub_faults_test, json_test, limits_test, load_test, logs_test,
+    children_test, constraints_test, damage_test, files_test, framing_test, hosts_and_keys_test, hub_faults_test, json_test, limits_test, load_test, logs_test,
     memory_test, operating_system_test, parameters_test, prompts_test, sandbox_test, scheduler_test, streams_test,
     templates_test)
 from reliability.watch import HOOKS, Watch
@@ -111,7 +111,7 @@ GROUPS = [
         large_test, proxies_test)),
     (HOOKS, True, (
         framing_test, limits_test, hosts_and_keys_test, json_test, parameters_test, prompts_test, templates_test,
-        constraints_test, streams_test, scheduler_test, files_test, hub_faults_test, children_test, memory_test, operating_system_test,
+        constraints_test, streams_test, scheduler_test, files_test, hub_faults_test, children_test, damage_test, memory_test, operating_system_test,
         sandbox_test, load_test, logs_test)),
     # Last: the browser keeps an event loop in this thread.
     ((), False, (page_answers_test, page_chat_test, page_chats_test, page_files_test, page_markdown_test, page_notes_test,

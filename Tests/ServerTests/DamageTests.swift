@@ -13,10 +13,13 @@ import Wire
 
 /// What happens to a file.
 private enum Harm: String, CaseIterable {
-  case flipFirst, flipMiddle, flipLast, cutHalf, cutLast, emptied, garbage, missing, copiedOver, swapped
+  case flipFirst, flipMiddle, flipLast, cutHalf, cutLast, emptied, garbage, missing, copiedOver, swapped,
+    older
 
-  /// - Parameter sibling: another file of its kind.
-  func apply(to path: String, sibling: String, on disk: SimulatedDisk) {
+  /// - Parameters:
+  ///   - sibling: another file of its kind.
+  ///   - early: the files as they were some time before.
+  func apply(to path: String, sibling: String, early: [String: [UInt8]], on disk: SimulatedDisk) {
     guard let bytes = disk.content(path), !bytes.isEmpty, let other = disk.content(sibling) else { return }
     func flipped(_ place: Int) -> [UInt8] {
       var changed = bytes
@@ -32,6 +35,7 @@ private enum Harm: String, CaseIterable {
     case .emptied: disk.put(path, [])
     case .garbage: disk.put(path, bytes.indices.map { UInt8(truncatingIfNeeded: 37 &* $0 &+ 11) })
     case .missing: _ = disk.unlink(path)
+    case .older: if let early = early[path] { disk.put(path, early) }
     case .copiedOver: disk.put(path, other)
     case .swapped:
       disk.put(path, other)
@@ -58,8 +62,8 @@ private struct Kind {
   ]
   private static let client = ClientIdentity()
 
-  /// All files of a state directory that has been used.
-  private static func image() throws -> [String: [UInt8]] {
+  /// All files of a state directory that has been used, before its last changes and after them.
+  private static func images() throws -> (early: [String: [UInt8]], [String: [UInt8]]) {
     let disk = SimulatedDisk()
     _ = disk.mkdir("/state")
     let library = try openLibrary(disk, folder: "/state/library")
@@ -99,7 +103,31 @@ private struct Kind {
     try addBatches(library)
     try addRecords(disk)
     disk.put("/state/library/attempts/old", [0x31])
-    return Dictionary(uniqueKeysWithValues: disk.files.map { ($0, disk.content($0) ?? []) })
+    func image() -> [String: [UInt8]] {
+      Dictionary(uniqueKeysWithValues: disk.files.map { ($0, disk.content($0) ?? []) })
+    }
+    let early = image()
+    disk.restart(losingPower: false)
+    let again = try openLibrary(disk, folder: "/state/library")
+    try again.change("s") { $0.name = "renamed" }
+    try again.changeEntry("f1", store: "s") { $0.attributes["more"] = "x" }
+    let batches = BatchStore(again)
+    _ = try batches.cancel(batches.batch("batch_3", .openAI, client))
+    again.stop()
+    var settings = ResponseStore.Settings()
+    (settings.folder, settings.now) = ("/state", { 1_800_000_001 })
+    let records = try ResponseStore(settings, files: disk).records(of: client)
+    try records.put(response("1", "changed"))
+    _ = try records.updateConversation("conv_1") { $0.metadata = ["a": "b"] }
+    _ = try records.updateCompletion("chat_1") { $0.head.metadata = ["a": "b"] }
+    return (early, image())
+  }
+
+  private static func response(_ id: String, _ text: String) -> StoredResponse {
+    StoredResponse(
+      body: JSONObject([
+        ("id", .string("resp_" + id)), ("status", "completed"), ("output", .array([])), ("t", .string(text)),
+      ]), context: [], input: [], reasoning: .openai)
   }
 
   /// Two batches of requests that run, with answers, and two that have ended and keep their answers.
@@ -107,7 +135,7 @@ private struct Kind {
     let store = BatchStore(library)
     for (id, api) in [
       ("msgbatch_1", RequestBatch.API.messages), ("msgbatch_2", .messages), ("batch_1", .openAI),
-      ("batch_2", .openAI),
+      ("batch_2", .openAI), ("batch_3", .openAI),
     ] {
       let batch = RequestBatch(
         id: id, api: api, client: client, created: 1_800_000_000, endpoint: "/v1/embeddings")
@@ -138,11 +166,7 @@ private struct Kind {
     settings.now = { 1_800_000_000 }
     let records = try ResponseStore(settings, files: disk).records(of: client)
     for id in ["1", "2"] {
-      try records.put(
-        StoredResponse(
-          body: JSONObject([("id", .string("resp_" + id)), ("status", "completed"), ("output", .array([]))]),
-          context: [], input: [],
-          reasoning: .openai))
+      try records.put(response(id, "as it was"))
       try records.put(StoredConversation(id: "conv_" + id, createdAt: 1, metadata: [:], items: []))
       try records.put(
         StoredCompletion(
@@ -158,19 +182,15 @@ private struct Kind {
     }
     let (index, other) = ("stores/s/index-", "stores/t/index-")
     let nobodyKnows = "nobody knows that it was there"
-    let aCopyIsSeen: [Harm: String] = [.missing: "an earlier version made none"]
-    let kept: [Harm: String] = [.missing: nobodyKnows]
-    let answers = "answers of a batch that runs are lines without checksums; a cut line is what a kill leaves"
+    let answers = "what is cut off, or not there yet, is what a kill leaves: it is answered again"
     return [
       Kind(name: "record of a file", path: library + "files/f1.json", sibling: library + "files/f2.json"),
       Kind(
-        name: "its copy", path: library + "files/f1.copy", sibling: library + "files/f2.copy",
-        unseen: aCopyIsSeen),
+        name: "its copy", path: library + "files/f1.copy", sibling: library + "files/f2.copy"),
       Kind(name: "file", path: library + "files/f1.data", sibling: library + "files/f2.data", stays: true),
       Kind(name: "record of a store", path: store + "store.json", sibling: library + "stores/t/store.json"),
       Kind(
-        name: "its copy", path: store + "store.copy", sibling: library + "stores/t/store.copy",
-        unseen: aCopyIsSeen),
+        name: "its copy", path: store + "store.copy", sibling: library + "stores/t/store.copy"),
       Kind(name: "entry", path: store + "entries/f1.json", sibling: store + "entries/f3.json"),
       Kind(
         name: "entry of another store", path: store + "entries/f5.json",
@@ -205,17 +225,32 @@ private struct Kind {
         sibling: library + "batches/batch_2.output",
         unseen: [
           .cutHalf: answers, .cutLast: answers, .emptied: answers, .missing: answers, .flipLast: answers,
-          .flipMiddle: answers,
+        ]),
+      Kind(
+        name: "batch that is cancelled", path: library + "batches/batch_3.json",
+        sibling: library + "batches/batch_2.json"),
+      Kind(
+        name: "inventory", path: library + "inventory", sibling: "/state/responses/inventory",
+        unseen: [
+          .missing: "an earlier version made none", .cutLast: "a kill leaves a line half",
+          .flipLast: "likewise",
+        ]),
+      Kind(
+        name: "inventory of responses", path: "/state/responses/inventory",
+        sibling: "/state/conversations/inventory",
+        unseen: [
+          .missing: "an earlier version made none", .cutLast: "a kill leaves a line half",
+          .flipLast: "likewise", .older: "one record that is newer is what a kill leaves",
         ]),
       Kind(
         name: "response", path: "/state/responses/resp_1.record", sibling: "/state/responses/resp_2.record",
-        unseen: kept, stays: true),
+        stays: true),
       Kind(
         name: "conversation", path: "/state/conversations/conv_1.record",
-        sibling: "/state/conversations/conv_2.record", unseen: kept, stays: true),
+        sibling: "/state/conversations/conv_2.record", stays: true),
       Kind(
         name: "chat completion", path: "/state/completions/chat_1.record",
-        sibling: "/state/conversations/conv_2.record", unseen: kept, stays: true),
+        sibling: "/state/conversations/conv_2.record", stays: true),
       Kind(
         name: "number of attempts", path: library + "attempts/old", sibling: library + "files/f1.data",
         unseen: [
@@ -250,6 +285,9 @@ private struct Kind {
 
   private static func use(_ disk: SimulatedDisk) throws -> Found {
     disk.restart(losingPower: false)
+    var settings = ResponseStore.Settings()
+    (settings.folder, settings.now) = ("/state", { 1_800_000_001 })
+    _ = try ResponseStore(settings, files: disk)
     let library = try openLibrary(disk, folder: "/state/library")
     let (app, fleet) = try startLibrary(library)
     defer {
@@ -296,7 +334,7 @@ private struct Kind {
   }
 
   @Test func `each kind of damage is seen, the server starts, and what was found is found again`() throws {
-    let image = try Self.image()
+    let (early, image) = try Self.images()
     let whole = Self.disk(image)
     #expect(try Self.faults(whole) == [])
     let before = try Self.use(whole)
@@ -307,7 +345,7 @@ private struct Kind {
       for harm in Harm.allCases {
         let what = "\(kind.name), \(harm.rawValue)"
         let disk = Self.disk(image)
-        harm.apply(to: kind.path, sibling: kind.sibling, on: disk)
+        harm.apply(to: kind.path, sibling: kind.sibling, early: early, on: disk)
         let damaged = disk.content(kind.path)
         guard damaged != image[kind.path] else { continue }
         let faults = try Self.faults(disk)
@@ -337,6 +375,6 @@ private struct Kind {
         #expect(try Self.use(disk).searches == found.searches, "\(what), after healing")
       }
     }
-    #expect(kinds >= 60, "\(kinds)")
+    #expect(kinds >= 220, "\(kinds)")
   }
 }

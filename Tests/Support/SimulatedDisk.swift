@@ -6,7 +6,7 @@ package import Platform
 package final class SimulatedDisk: FileSystem {
   /// What happens to a call.
   package enum Fault: Sendable, Hashable {
-    /// It fails with this error number and does nothing.
+    /// It fails with this error number and does nothing. A full disk fails what writes alone.
     case error(Int32)
     /// It transfers only a part, if it reads or writes.
     case short
@@ -112,7 +112,7 @@ package final class SimulatedDisk: FileSystem {
   // MARK: Calls
 
   /// Counts a call and does it, unless the plan has it fail. `isShort` tells the body to transfer a part.
-  private func call(_ body: (inout State, _ isShort: Bool) -> Int) -> Int {
+  private func call(isReading: Bool = false, _ body: (inout State, _ isShort: Bool) -> Int) -> Int {
     beforeCall()
     return state.withLock { state in
       let number = state.calls
@@ -120,6 +120,7 @@ package final class SimulatedDisk: FileSystem {
       state.time += 1
       if let plan = state.plan, plan.isLasting ? number >= plan.first : number == plan.first {
         switch plan.fault {
+        case .error(ENOSPC) where isReading: break
         case .error(let code): return -Int(code)
         case .short: return body(&state, true)
         }
@@ -134,7 +135,7 @@ package final class SimulatedDisk: FileSystem {
   }
 
   package func open(_ path: String, _ flags: Int32) -> Int {
-    call { state, _ in
+    call(isReading: flags & (O_WRONLY | O_RDWR | O_CREAT) == 0) { state, _ in
       if state.entries[path] == nil {
         guard flags & O_CREAT != 0, state.entries[Self.parent(of: path)] != nil else { return -Int(ENOENT) }
         state.nodes.append(Node(modified: state.time))
@@ -150,7 +151,7 @@ package final class SimulatedDisk: FileSystem {
   }
 
   package func read(_ descriptor: Int, _ buffer: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
-    call { state, isShort in
+    call(isReading: true) { state, isShort in
       guard let node = state.open[descriptor]?.entry.node else { return -Int(EBADF) }
       let rest = state.nodes[node].bytes.dropFirst(offset)
       let count = min(rest.count, isShort ? (buffer.count + 1) / 2 : buffer.count)
@@ -183,7 +184,7 @@ package final class SimulatedDisk: FileSystem {
   /// A copy, as long as the file stays as it is.
   package func map(_ descriptor: Int, _ count: Int, into bytes: inout SharedBytes?) -> Int {
     var found: [UInt8] = []
-    let result = call { state, _ in
+    let result = call(isReading: true) { state, _ in
       guard let node = state.open[descriptor]?.entry.node else { return -Int(EBADF) }
       found = Array(state.nodes[node].bytes.prefix(count))
       return found.count < count ? -Int(EINVAL) : 0
@@ -194,7 +195,7 @@ package final class SimulatedDisk: FileSystem {
 
   package func examine(_ descriptor: Int, _ facts: inout FileFacts) -> Int {
     var found = FileFacts()
-    let result = call { state, _ in
+    let result = call(isReading: true) { state, _ in
       guard let entry = state.open[descriptor]?.entry else { return -Int(EBADF) }
       if let node = entry.node {
         found.isRegular = true
@@ -278,7 +279,7 @@ package final class SimulatedDisk: FileSystem {
 
   package func list(_ folder: String, into names: inout [String]) -> Int {
     var found: [String] = []
-    let result = call { state, isShort in
+    let result = call(isReading: true) { state, isShort in
       guard state.entries[folder] == Entry(node: nil) else { return -Int(ENOENT) }
       found = state.entries.keys.filter { $0 != "/" && Self.parent(of: $0) == folder }
         .compactMap { $0.split(separator: "/").last.map(String.init) }

@@ -60,11 +60,6 @@ package final class Attempts: Sendable {
     return true
   }
 
-  /// Whether work was begun and has not come to its end, here or in an earlier process.
-  package func isKnown(_ name: String) -> Bool {
-    folder.map { (try? files.read($0 + "/" + name, limit: 16)) != nil } ?? false
-  }
-
   /// Work has come so far that another process would not begin it at the same place: it counts as begun for the first time.
   package func restart(_ name: String) {
     let isNews = state.withLock { $0.counts.removeValue(forKey: name) != nil }

@@ -9,6 +9,8 @@ package enum PlatformError: Error, Equatable, CustomStringConvertible {
   /// The file is larger than the caller is willing to read into memory.
   case tooLarge(path: String, bytes: Int, limit: Int)
   case notARegularFile(path: String)
+  /// The bytes of the file are not those that were written.
+  case damaged(path: String)
 
   package var description: String {
     switch self {
@@ -17,6 +19,7 @@ package enum PlatformError: Error, Equatable, CustomStringConvertible {
     case .tooLarge(let path, let bytes, let limit):
       "\(path) has \(bytes) bytes, more than the \(limit) allowed for this kind of file"
     case .notARegularFile(let path): "\(path) is not a regular file"
+    case .damaged(let path): "\(path) is damaged"
     }
   }
 
@@ -24,7 +27,7 @@ package enum PlatformError: Error, Equatable, CustomStringConvertible {
   package var isPassing: Bool {
     switch self {
     case .file(_, _, let code), .system(_, let code): [EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR].contains(code)
-    case .tooLarge, .notARegularFile: false
+    case .tooLarge, .notARegularFile, .damaged: false
     }
   }
 

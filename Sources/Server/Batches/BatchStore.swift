@@ -2,7 +2,7 @@
 //
 //   batches/ID.json        what is known of it, and once more as ID.copy
 //   batches/ID.requests    its requests, one a line, while it is not over
-//   batches/ID.output      answers, one a line
+//   batches/ID.output      answers, one a line, sealed until the batch is over
 //   batches/ID.errors      what failed, likewise
 
 import HTTP
@@ -121,7 +121,8 @@ final class BatchStore: Sendable {
     let known = Set(Library.bases(names, [Library.json, Library.copy])).subtracting(gone)
     for base in Library.bases(names, [".requests"] + Self.results)
     where !known.contains(base) && !gone.contains(base) {
-      guard names.contains(where: { name in Self.results.contains { name == base + $0 } }) else {
+      let isLost = library.state.withLock { $0.lost.contains("batches/" + base) }
+      guard isLost || names.contains(where: { name in Self.results.contains { name == base + $0 } }) else {
         // It was being begun.
         try files.remove(path(base, ".requests"))
         continue
@@ -189,7 +190,7 @@ final class BatchStore: Sendable {
       try cut(path(id, ending), to: lines.last.map { $0.upperBound + 1 } ?? 0, of: content.count)
       var whole: [Range<Int>] = []
       for line in lines {
-        guard let value = try? JSONValue(parsing: content.copy(line)),
+        guard let value = try? SealedRecord.record(content.copy(line), path: "", in: id),
           let customID = value["custom_id"]?.stringValue
         else { continue }
         if let index = known.removeValue(forKey: ByteKey(customID)) {
@@ -209,20 +210,26 @@ final class BatchStore: Sendable {
       Log.error(
         "answers of a batch are damaged, and are made again",
         ["batch": id, "answers": "\(lines.count - whole.count)"])
-      try keep(whole, of: content, id + ending)
+      try rewrite(id + ending, content, whole)
     }
     entry.batch.counts.errored += min(missing, nameless - damaged.count)
   }
 
   /// Writes a file of answers anew, with some of its lines alone.
-  private func keep(_ lines: [Range<Int>], of content: SharedBytes, _ name: String) throws(PlatformError) {
+  ///
+  /// - Parameter change: what becomes of a line; nil where it is left out.
+  private func rewrite(
+    _ name: String, _ content: SharedBytes, _ lines: [Range<Int>], _ change: ([UInt8]) -> [UInt8]? = { $0 }
+  ) throws(PlatformError) {
     let temporary = folder + "/" + name + ".tmp"
     let descriptor = try files.create(temporary)
     defer { files.close(descriptor) }
     var offset = 0
     for line in lines {
-      try files.write(content.copy(line) + [0x0A], to: descriptor, at: offset, path: temporary)
-      offset += line.count + 1
+      guard let text = change(content.copy(line)) else { continue }
+      let written = text + [0x0A]
+      try files.write(written, to: descriptor, at: offset, path: temporary)
+      offset += written.count
     }
     try files.flush(descriptor, path: temporary)
     try files.publish(temporary, folder: folder, name: name)
@@ -650,13 +657,34 @@ final class BatchStore: Sendable {
     }
   }
 
+  /// A line of answers, sealed while its batch is not over.
   private func line(_ outcome: BatchOutcome, _ batch: RequestBatch, _ index: Int, _ customID: String)
     -> [UInt8]
   {
-    switch batch.api {
-    case .openAI:
-      outcome.line(id: "batch_req_\(batch.id.dropFirst("batch_".count))_\(index)", customID: customID)
-    case .messages: outcome.messagesLine(customID: customID)
+    let line =
+      switch batch.api {
+      case .openAI:
+        outcome.line(id: "batch_req_\(batch.id.dropFirst("batch_".count))_\(index)", customID: customID)
+      case .messages: outcome.messagesLine(customID: customID)
+      }
+    return SealedRecord.bytes(ofText: line.dropLast(), in: batch.id) + [0x0A]
+  }
+
+  /// Makes answers what clients read. Done again, it changes nothing.
+  private func unseal(_ id: String, _ ending: String) throws(APIError) {
+    try writing.withLock { lengths throws(APIError) in
+      let path = path(id, ending)
+      try library.storing { () throws(PlatformError) in
+        guard let content = try present(path) else { return }
+        // Without what a write has left that failed.
+        let lines = content.lines(takesRest: false).filter { $0.upperBound < lengths[path] ?? .max }
+        try rewrite(id + ending, content, lines) { line in
+          if let text = try? SealedRecord.text(line, path: path, in: id) { return text }
+          Log.error("an answer of a batch is damaged, and is left out", ["batch": id])
+          return nil
+        }
+      }
+      lengths[path] = nil
     }
   }
 
@@ -689,13 +717,6 @@ final class BatchStore: Sendable {
     return end
   }
 
-  /// The length of a file whose last write may have failed; nil when it is empty or not there.
-  private func settled(_ path: String) throws(APIError) -> Int? {
-    let content = try library.storing { () throws(PlatformError) in try present(path) }
-    guard content != nil else { return nil }
-    return try writing.withLock { lengths throws(APIError) in try settle(path, &lengths) }
-  }
-
   /// Makes the files of a batch that is over, and says so.
   ///
   /// - Parameter memory: where lines are claimed that are read once more.
@@ -707,10 +728,8 @@ final class BatchStore: Sendable {
     batch.phase = .finalizing
     entry.batch = batch
     try keep(entry)
-    switch batch.api {
-    case .openAI: try makeFiles(&batch)
-    case .messages: for ending in Self.results { _ = try settled(path(batch.id, ending)) }
-    }
+    for ending in Self.results { try unseal(batch.id, ending) }
+    if batch.api == .openAI { try makeFiles(&batch) }
     batch.ended = library.now()
     batch.phase = .ended
     var over = Entry(batch: batch, earliest: 0)
@@ -722,10 +741,6 @@ final class BatchStore: Sendable {
     try keep(over)
     library.count(Holding(bytes: over.held - entry.held), of: batch.owner)
     try? files.remove(path(batch.id, ".requests"))
-    let done = batch
-    writing.withLock { lengths in
-      for ending in [".output", ".errors"] { lengths[path(done.id, ending)] = nil }
-    }
     Log.info(
       "a batch is over",
       [
@@ -770,7 +785,7 @@ final class BatchStore: Sendable {
       let path = path(batch.id, ending)
       let id = "file-\(name)\(suffix)"
       let isThere = library.state.withLock { $0.files[id] != nil }
-      let bytes = try settled(path)
+      let bytes = try library.storing { () throws(PlatformError) in try present(path)?.count }
       guard bytes != nil || isThere else { continue }
       if let bytes {
         var file = FileRecord(

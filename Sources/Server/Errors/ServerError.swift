@@ -94,13 +94,19 @@ extension APIError {
 
   /// What could not be stored. The words name no path: those are for the log.
   init(storing error: PlatformError) {
+    if case .damaged = error {
+      self.init(
+        status: 500, type: "server_error", code: "file_damaged",
+        message: "What is kept under this id is not what was stored.")
+      return
+    }
     let (isFull, reason) =
       switch error {
       case .file(_, _, let code), .system(_, let code):
         ([ENOSPC, EDQUOT, EFBIG].contains(code), PlatformError.words(code))
       case .tooLarge(_, let bytes, let limit):
         (true, "\(bytes) bytes, and all records together have \(limit)")
-      case .notARegularFile: (false, "a file is in the way")
+      case .notARegularFile, .damaged: (false, "a file is in the way")
       }
     self.init(
       status: isFull ? 507 : 503, type: "server_error", code: isFull ? "storage_full" : "storage_failed",

@@ -6,6 +6,7 @@
 //   stores/ID/batches/ID.json          files that came together
 //   stores/ID/index-…/                 its index, one for each model that it had
 //   attempts/                          what is being worked on
+//   inventory                          which records there are
 
 import HTTP
 import JSON
@@ -127,8 +128,16 @@ package final class Library: Sendable {
     var rebuilding: Set<String> = []
     var counts = LibraryCounts()
     var health = StoreHealth()
+    /// The version of the next record.
+    var nextVersion = 1
+    /// Records that the start has missed, by their places and names.
+    var lost: Set<String> = []
+    /// Whether there was an inventory at the start: earlier versions wrote none, and left entries of files that were deleted.
+    var isListed = false
     /// Stores whose indexes nobody has read through since the start.
     var unchecked: [String] = []
+    /// Files whose bytes nobody has read since the start.
+    var unseen: [String] = []
     /// Stores with passages whose sentences nobody has read yet, in the order in which they were asked for.
     var unread: [String] = []
     /// The folder of a process without a state directory, once there is something in it.
@@ -158,6 +167,8 @@ package final class Library: Sendable {
   /// an index, and that before `state`.
   private let writing = Monitor(false)
   /// Nil where no other process can know the folder.
+  let inventory: Monitor<Inventory?>
+  /// Nil where no other process can know the folder.
   private let lock: FolderLock?
   private let isTemporary: Bool
   /// Work that an earlier process may have died of.
@@ -177,6 +188,7 @@ package final class Library: Sendable {
     self.now = now
     isTemporary = settings.folder == nil
     folder = settings.folder ?? PassingFolder.freePath()
+    inventory = Monitor(settings.folder.map { Inventory(folder: $0, files: files) })
     attempts = Attempts(folder: settings.folder.map { $0 + "/attempts" }, files: files)
     guard !isTemporary else {
       lock = nil
@@ -208,10 +220,22 @@ package final class Library: Sendable {
   ///
   /// - Parameter twice: whether a copy is written after it, from which it is made again if it is lost.
   func write(_ record: JSONValue, _ place: String, _ name: String, twice: Bool = false) throws(APIError) {
-    let (bytes, place) = (SealedRecord.bytes(of: record), folder + "/" + place)
-    try storing { () throws(PlatformError) in try files.writeDurably(bytes, folder: place, name: name) }
-    guard twice, let base = Self.bases([name]).first else { return }
-    try? files.writeDurably(bytes, folder: place, name: base + Self.copy)
+    let version = state.withLock { state in
+      defer { state.nextVersion += 1 }
+      return state.nextVersion
+    }
+    let bytes = SealedRecord.bytes(of: record, version: version)
+    let base = String(name.dropLast(Self.json.utf8.count))
+    try storing { () throws(PlatformError) in
+      try files.writeDurably(bytes, folder: folder + "/" + place, name: name)
+      if twice { try? files.writeDurably(bytes, folder: folder + "/" + place, name: base + Self.copy) }
+      try note(place + "/" + base, version)
+    }
+  }
+
+  /// Writes down that a record is there, or goes.
+  func note(_ name: String, _ version: Int?) throws(PlatformError) {
+    try inventory.withLock { (list) throws(PlatformError) in try list?.note([(name, version)]) }
   }
 
   /// Changes what is kept. `/ready` and the metrics tell when that fails.
@@ -521,7 +545,7 @@ package final class Library: Sendable {
   func removeStore(_ id: String) throws(APIError) {
     try changing { () throws(APIError) in
       guard state.withLock({ $0.stores[id] != nil }) else { throw .notFound("vector store", id) }
-      try bury("stores/" + id, "store")
+      try bury("stores/" + id, "store", as: "stores/\(id)/")
       // The index is closed with its last search.
       state.update { state in
         if let gone = state.stores.removeValue(forKey: id) {
@@ -631,6 +655,7 @@ package final class Library: Sendable {
           retryAfter: 10)
       }
       try storing { () throws(PlatformError) in
+        try note(place + "/" + oldest.id, nil)
         try files.removeDurably(folder: folder + "/" + place, name: oldest.id + ".json")
       }
       count(Holding() - oldest.holding, of: store.record.owner)

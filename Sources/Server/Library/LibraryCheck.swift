@@ -14,6 +14,9 @@ extension Library {
     folder: String, files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> FolderReport {
     var check = LibraryCheck(folder: folder, files: files)
+    let inventory = try Inventory.check(folder: folder, files: files) { () throws(PlatformError) in
+      try versions(folder, files: files)
+    }
     try check.lookAtFiles()
     for id in try files.names(in: folder + "/stores") { try check.lookAtStore(id) }
     try check.lookAtBatches()
@@ -21,6 +24,9 @@ extension Library {
       // Empty where its writing was under way.
       let isRight = content.allSatisfy { (0x31...0x33).contains($0) } && content.count <= 1
       check.tell("attempts/" + name, isRight ? nil : "it is no number of attempts")
+    }
+    for fault in inventory {
+      check.tell(fault.name + (fault.name == Inventory.name ? "" : json), fault.problem)
     }
     return check.report
   }
@@ -31,13 +37,17 @@ private struct LibraryCheck {
   let folder: String
   let files: any FileSystem
   var report = FolderReport()
-  private var knownFiles: Set<String> = []
+  private var told: Set<String> = []
 
   init(folder: String, files: any FileSystem) { (self.folder, self.files) = (folder, files) }
 
-  /// - Parameter problem: nil for a file that is whole.
+  /// - Parameter problem: nil for a file that is whole. The first one of a file counts.
   mutating func tell(_ path: String, _ problem: String?) {
-    if let problem { report.faults.append((folder + "/" + path, problem)) } else { report.whole += 1 }
+    if let problem {
+      if told.insert(path).inserted { report.faults.append((folder + "/" + path, problem)) }
+    } else {
+      report.whole += 1
+    }
   }
 
   /// What is in a folder that need not be there.
@@ -76,32 +86,52 @@ private struct LibraryCheck {
   private mutating func records<Record>(
     _ place: String, isTwice: Bool, only name: String? = nil, _ make: (JSONValue, _ base: String) -> Record?
   ) throws(PlatformError) -> [(base: String, record: Record)] {
-    var found: [String: Record] = [:]
+    var found: [String: (version: Int, record: Record)] = [:]
     let endings = [Library.json] + (isTwice ? [Library.copy] : [])
-    let all = try names(place)
-    let gone = Set(Library.bases(all, [Library.gone]))
+    let gone = Set(Library.bases(try names(place), [Library.gone]))
     for (file, bytes) in try contents(place, endings.map { (name ?? "") + $0 }) {
       let base = Library.bases([file], endings).first ?? ""
       let path = "\(place)/\(file)"
       do {
         let value = try SealedRecord.record(bytes, path: folder + "/" + path)
-        if let record = make(value, base) {
-          found[base] = record
-          if file.hasSuffix(Library.json) { tell(path, nil) }
-        } else {
+        guard let record = make(value, base) else {
           tell(path, "its content is another record's, or none")
+          continue
         }
+        let version = SealedRecord.version(bytes) ?? 0
+        if version >= found[base]?.version ?? 0 { found[base] = (version, record) }
+        if file.hasSuffix(Library.json) { tell(path, nil) }
       } catch {
         tell(path, "\(error)")
       }
     }
-    for base in Library.bases(all, endings) where name ?? base == base && !gone.contains(base) {
-      guard !all.contains(base + Library.json), !isThere(place, base, [Library.json, Library.gone]),
-        isThere(place, base, [Library.copy])
-      else { continue }
-      tell("\(place)/\(base).json", "it is missing, and its copy is there")
+    for base in found.keys.sorted() where isTwice && !gone.contains(base) {
+      let path = "\(place)/\(base)"
+      // A server that works here writes one after the other, and notes both then.
+      guard let record = head(path + Library.json) else {
+        if isThere(place, base, [Library.copy]), !isThere(place, base, [Library.json, Library.gone]) {
+          tell(path + Library.json, "it is missing, and its copy is there")
+        }
+        continue
+      }
+      let list = try Inventory.read(folder: folder, files: files)
+      guard record > 0, list?.records[path] == record, head(path + Library.json) == record else { continue }
+      switch head(path + Library.copy) {
+      case record?: break
+      case nil where isThere(place, base, [Library.json]): tell(path + Library.copy, "it is missing")
+      case let other?:
+        tell(path + Library.copy, "it is another version: \(other), and the record is \(record)")
+      default: break
+      }
     }
-    return found.filter { !gone.contains($0.key) }.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    return found.filter { !gone.contains($0.key) }.sorted { $0.key < $1.key }.map {
+      ($0.key, $0.value.record)
+    }
+  }
+
+  /// The version of a record, as far as its beginning says; nil where it is not there.
+  private func head(_ path: String) -> Int? {
+    (try? files.beginning(folder + "/" + path, count: 64).bytes).map { SealedRecord.version($0) ?? 0 }
   }
 
   /// Whether every file has the bytes that its record tells of.
@@ -109,7 +139,6 @@ private struct LibraryCheck {
     let records = try records("files", isTwice: true) { value, id in
       FileRecord(value).flatMap { $0.id == id ? $0 : nil }
     }
-    knownFiles = Set(Library.bases(try names("files"), [Library.json, Library.copy, Library.gone]))
     for (id, record) in records {
       let path = "files/\(id).data"
       do throws(PlatformError) {
@@ -138,30 +167,12 @@ private struct LibraryCheck {
     let records = try records(place, isTwice: true, only: "store") { value, _ in
       StoreRecord(value).flatMap { $0.id == id ? $0 : nil }
     }
-    guard let store = records.first?.record else {
-      guard !inside.contains("store.json"), !inside.contains("store.copy"),
-        inside.contains(where: { $0.hasPrefix("index-") })
-      else { return }
-      return tell(place + "/store.json", "it is missing")
-    }
+    guard let store = records.first?.record else { return }
     let entries = try self.records(place + "/entries", isTwice: false) { value, name in
       EntryRecord(value).flatMap { $0.file == name && $0.store == id ? $0 : nil }
     }.map(\.record)
-    for entry in entries where store.isSettled && !knownFiles.contains(entry.file) {
-      guard !isThere("files", entry.file, [Library.json, Library.copy]),
-        isThere(place + "/entries", entry.file, [Library.json])
-      else { continue }
-      tell("files/\(entry.file).json", "it is missing, and a vector store has the file")
-    }
-    let batches = Set(
-      try self.records(place + "/batches", isTwice: false) { value, name in
-        BatchRecord(value).flatMap { $0.id == name && $0.store == id ? $0 : nil }
-      }.map(\.base))
-    for batch in Set(entries.compactMap(\.batch)).subtracting(batches).sorted()
-    where store.isSettled && batches.count < Library.Settings().batchesPerStore {
-      if !isThere(place + "/batches", batch, [Library.json]) {
-        tell("\(place)/batches/\(batch).json", "it is missing")
-      }
+    _ = try self.records(place + "/batches", isTwice: false) { value, name in
+      BatchRecord(value).flatMap { $0.id == name && $0.store == id ? $0 : nil }
     }
     let indexes = inside.filter { $0.hasPrefix("index-") }
     for name in indexes {
@@ -190,24 +201,11 @@ private struct LibraryCheck {
       }
       tell(path, "the file \(entry.file) is not in it")
     }
-    let known = Set(entries.map(\.file))
-    for document in view.documents where store.isSettled && !known.contains(document.key) {
-      let isBegun =
-        isThere("attempts", store.id + "." + document.key, [""])
-        || isThere("attempts", "rebuild." + store.id, [""])
-      guard !isThere(place, document.key, [Library.json, Library.gone]), !isBegun else { continue }
-      tell("\(place)/\(document.key).json", "it is missing")
-    }
   }
 
   mutating func lookAtBatches() throws(PlatformError) {
     let batches = try records("batches", isTwice: true) { value, id in
       RequestBatch(value).flatMap { $0.id == id ? $0 : nil }
-    }
-    let all = try names("batches")
-    let known = Set(Library.bases(all, [Library.json, Library.copy, Library.gone]))
-    for base in Library.bases(all, RequestBatch.resultEndings) where !known.contains(base) {
-      tell("batches/\(base).json", "it is missing, and its answers are there")
     }
     for (id, batch) in batches {
       let results = RequestBatch.resultEndings.map {
@@ -230,7 +228,8 @@ private struct LibraryCheck {
       var isWhole = true
       for content in results.compactMap({ $0 }) {
         for line in content.lines(takesRest: false) {
-          let customID = (try? JSONValue(parsing: content.copy(line)))?["custom_id"]?.stringValue
+          let customID = (try? SealedRecord.record(content.copy(line), path: "", in: id))?["custom_id"]?
+            .stringValue
           isWhole = isWhole && customID.map { whole < batch.total || known.contains(ByteKey($0)) } == true
         }
       }

@@ -197,8 +197,6 @@ struct StoreRecord: Sendable, Equatable {
   var dimensions = 0
   /// Names the model of the index; nil in versions that did not write it.
   var fingerprint: String?
-  /// Whether every document of the index has an entry, or is being deleted: earlier versions left some.
-  var isSettled = true
 
   init(id: String, owner: String?, created: Int) {
     (self.id, self.owner, self.created) = (id, owner, created)
@@ -230,7 +228,6 @@ struct StoreRecord: Sendable, Equatable {
       "metadata": .object(metadata), "expires_after": expiry?.json ?? nil, "last_active_at": .int(lastActive),
       "model": model.map(JSONValue.string) ?? nil, "index": index.map(JSONValue.string) ?? nil,
       "dimensions": .int(dimensions), "fingerprint": fingerprint.map(JSONValue.string) ?? nil,
-      "settled": .bool(isSettled),
     ]
   }
 
@@ -249,7 +246,6 @@ struct StoreRecord: Sendable, Equatable {
     index = record["index"]?.stringValue.flatMap { $0.utf8.contains(UInt8(ascii: "/")) ? nil : $0 }
     dimensions = record["dimensions"]?.recordedCount ?? 0
     fingerprint = record["fingerprint"]?.stringValue
-    isSettled = record["settled"]?.boolValue ?? false
   }
 }
 

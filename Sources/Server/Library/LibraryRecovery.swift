@@ -1,8 +1,8 @@
 // What a start reads of a library's folder, and how what is damaged of it is made again or told.
 //
 // Records of files, stores and batches of requests are written twice, as NAME.json and NAME.copy; an entry that is lost is
-// failed, with that reason, and a batch of files is made of its entries. What is deleted gets the name NAME.gone first, so that
-// a start can tell what is lost from what was being deleted. Indexes are read through in the background: of a damaged one the
+// failed, with that reason, and a batch of files is made of its entries. The inventory says what is lost. What is deleted gets the
+// name NAME.gone first, so that a start goes on with it. Indexes are read through in the background: of a damaged one the
 // whole parts stay, and files that are not in it any more are indexed again.
 
 import JSON
@@ -33,20 +33,21 @@ extension Library {
   func readTwice<Record>(
     _ place: String, _ base: String, _ make: (JSONValue) -> Record?
   ) throws(PlatformError) -> Record? {
-    let path = folder + "/" + place + "/" + base
-    if let bytes = try bytes(path + Self.json), let record = value(of: bytes, path + Self.json).flatMap(make)
-    {
-      if let copy = try? files.read(path + Self.copy, limit: Self.recordBytes), copy != bytes {
-        Log.error("the copy of a record is damaged, and is written again", ["file": path + Self.copy])
-        try? files.writeDurably(bytes, folder: folder + "/" + place, name: base + Self.copy)
-      }
-      return record
+    var found: [(bytes: [UInt8], record: Record, version: Int)] = []
+    for ending in [Self.json, Self.copy] {
+      let path = folder + "/" + place + "/" + base + ending
+      guard let bytes = try bytes(path), let record = value(of: bytes, path).flatMap(make) else { continue }
+      found.append((bytes, record, SealedRecord.version(bytes) ?? 0))
     }
-    guard let value = try read(path + Self.copy), let record = make(value) else { return nil }
-    Log.error("a record is lost, and is made again from its copy", ["file": path + Self.json])
-    try? files.writeDurably(
-      SealedRecord.bytes(of: value), folder: folder + "/" + place, name: base + Self.json)
-    return record
+    // Of two the newer: an older one was put back, or its writing failed.
+    guard let newest = found.max(by: { $0.version < $1.version }) else { return nil }
+    if found.count < 2 || found[0].bytes != found[1].bytes {
+      Log.error("a record or its copy is lost, and is made again", ["file": "\(folder)/\(place)/\(base)"])
+      for ending in [Self.json, Self.copy] {
+        try? files.writeDurably(newest.bytes, folder: folder + "/" + place, name: base + ending)
+      }
+    }
+    return newest.record
   }
 
   /// A record; nil for one that is not whole, which stays on the disk and is told.
@@ -58,6 +59,8 @@ extension Library {
   private func bytes(_ path: String) throws(PlatformError) -> [UInt8]? {
     do throws(PlatformError) {
       return try files.read(path, limit: Self.recordBytes)
+    } catch .file(_, _, ENOENT) {
+      return nil
     } catch {
       if error.isPassing { throw error }
       Log.error("a record cannot be read", ["file": path, "error": "\(error)"])
@@ -74,7 +77,9 @@ extension Library {
   }
 
   /// What is in a folder that need not be there. One that cannot be read ends the start: its files are not gone.
-  func names(in folder: String) throws(PlatformError) -> [String] {
+  func names(in folder: String) throws(PlatformError) -> [String] { try Self.names(in: folder, files) }
+
+  static func names(in folder: String, _ files: any FileSystem) throws(PlatformError) -> [String] {
     do throws(PlatformError) {
       return try files.names(in: folder)
     } catch .file(_, _, ENOENT) {
@@ -87,7 +92,9 @@ extension Library {
 
   /// Takes a record away: by another name, which needs no room on the disk, and which the next start understands. What belongs to
   /// it is taken away after that, and `forget` comes last.
-  func bury(_ place: String, _ base: String) throws(APIError) {
+  ///
+  /// - Parameter name: what the inventory knows it by, if that is another one.
+  func bury(_ place: String, _ base: String, as name: String? = nil) throws(APIError) {
     try storing { () throws(PlatformError) in
       let path = folder + "/" + place + "/" + base
       do throws(PlatformError) {
@@ -96,6 +103,7 @@ extension Library {
         // Lost already: its copy must not bring it back.
         try files.removeDurably(folder: folder + "/" + place, name: base + Self.copy)
       }
+      try note(name ?? place + "/" + base, nil)
     }
   }
 
@@ -127,8 +135,38 @@ extension Library {
 
   // MARK: The start
 
+  /// The versions of the records that are in a library's folder, as far as their beginnings say, by places and names. One that is
+  /// being deleted counts.
+  static func versions(_ folder: String, files: any FileSystem) throws(PlatformError) -> [String: Int?] {
+    var found: [String: Int?] = [:]
+    func look(_ place: String, only: String? = nil) throws(PlatformError) {
+      let names = try names(in: folder + "/" + place, files)
+      for base in bases(names, [gone]) { found[place + "/" + base] = .some(nil) }
+      for base in bases(names) where found[place + "/" + base] == nil && only ?? base == base {
+        let head = try? files.beginning(folder + "/\(place)/\(base)" + json, count: 64).bytes
+        found[place + "/" + base] = .some(head.flatMap(SealedRecord.version))
+      }
+    }
+    for place in ["files", "batches"] { try look(place) }
+    for id in try files.names(in: folder + "/stores") {
+      let store = "stores/" + id
+      guard !(try names(in: folder + "/" + store, files).contains("store" + gone)) else { continue }
+      try look(store, only: "store")
+      for part in ["/entries", "/batches"] { try look(store + part) }
+    }
+    return found
+  }
+
   func recover() throws(PlatformError) {
     var found = State()
+    let list = try Inventory.read(folder: folder, files: files)
+    let faults = Inventory.faults(list, try Self.versions(folder, files: files))
+    for (name, problem) in faults.sorted(by: { $0.key < $1.key }) {
+      Log.error("a record is not as it was", ["file": "\(folder)/\(name)", "because": problem])
+    }
+    (found.lost, found.isListed) = (Set(faults.keys), list != nil)
+    found.health.lost = faults.count
+    found.nextVersion = 2 + (list?.records.values.max() ?? 0)
     let present = Set(try files.names(in: folder + "/files"))
     for base in Self.bases(present.sorted(), [Self.gone]) { forget("files", base, with: [".data"]) }
     for base in Self.bases(present.sorted(), [Self.json, Self.copy]) where !present.contains(base + Self.gone)
@@ -157,12 +195,33 @@ extension Library {
     let known = found.stores.values.reduce(into: Set<String>()) { $0.formUnion($1.entries.keys) }
     for name in present.sorted() where !name.hasSuffix(Self.json) && !name.hasSuffix(Self.copy) {
       let base = Self.bases([name], [".data"]).first ?? ""
-      guard !known.contains(base), !present.contains(base + Self.json), !present.contains(base + Self.copy)
+      guard !known.contains(base), !found.lost.contains("files/" + base),
+        !present.contains(base + Self.json), !present.contains(base + Self.copy)
       else { continue }
       try? files.remove(folder + "/files/" + name)
     }
+    // Before it is written down what there is.
+    for base in Self.bases(try names(in: folder + "/batches"), [Self.json, Self.copy]) {
+      _ = try readTwice("batches", base) { value in
+        RequestBatch(value).flatMap { $0.id == base ? $0 : nil }
+      }
+    }
+    found.unseen = found.files.keys.sorted()
     let ready = found
     state.withLock { $0 = ready }
+    let now = try Self.versions(folder, files: files).compactMapValues { $0 }
+    do throws(PlatformError) {
+      try inventory.withLock { (list) throws(PlatformError) in try list?.begin(now) }
+    } catch {
+      Log.error("the inventory cannot be written", ["folder": folder, "error": "\(error)"])
+    }
+  }
+
+  /// Writes a record in the place of one that is lost.
+  private func restore(_ record: JSONValue, _ place: String, _ base: String, _ found: inout State) {
+    let bytes = SealedRecord.bytes(of: record, version: found.nextVersion)
+    found.nextVersion += 1
+    try? files.writeDurably(bytes, folder: folder + "/" + place, name: base + Self.json)
   }
 
   private func recoverStore(_ id: String, _ found: inout State) throws(PlatformError) -> Store? {
@@ -193,17 +252,17 @@ extension Library {
       let batch = try read(folder + "/\(place)/batches/\(base).json").flatMap(BatchRecord.init)
       if let batch, batch.store == id, batch.id == base { store.set(batch, of: base) }
     }
-    guard record.isSettled else { return store }
     for (batch, entries) in Dictionary(grouping: store.entries.values, by: { $0.batch ?? "" })
-    where !batch.isEmpty && store.batches[batch] == nil && store.batches.count < settings.batchesPerStore {
+    where store.batches[batch] == nil
+      && (batches.contains(batch + Self.json) || found.lost.contains("\(place)/batches/\(batch)"))
+    {
       Log.error(
         "a batch of files is lost, and is made again from its entries", ["store": id, "batch": batch])
       let made = BatchRecord(
         id: batch, store: id, created: entries.map(\.created).min() ?? record.created,
         files: entries.map(\.file).sorted())
       store.set(made, of: batch)
-      try? files.writeDurably(
-        SealedRecord.bytes(of: made.record), folder: folder + "/\(place)/batches", name: batch + Self.json)
+      restore(made.record, place + "/batches", batch, &found)
     }
     return store
   }
@@ -213,9 +272,10 @@ extension Library {
   ) throws(PlatformError) {
     let place = "stores/\(store.record.id)/entries"
     var whole: [String: EntryRecord] = [:]
-    var lost: [String] = []
+    var lost = found.lost.filter { $0.hasPrefix(place + "/") }.map { String($0.dropFirst(place.count + 1)) }
+      .filter { !names.contains($0 + Self.json) }
     for base in Self.bases(names) {
-      guard found.files[base] != nil || store.record.isSettled else {
+      guard found.files[base] != nil || found.isListed else {
         // Its file was deleted, by an earlier version.
         try? files.remove(folder + "/\(place)/\(base).json")
         continue
@@ -242,9 +302,7 @@ extension Library {
         store.set(EntryRecord(lost: base, of: store.record, created: found.files[base]?.created), of: base)
         Log.error("a file of a vector store has lost its record", ["store": store.record.id, "file": base])
       }
-      let record = store.entries[base]?.record ?? .null
-      try? files.writeDurably(
-        SealedRecord.bytes(of: record), folder: folder + "/" + place, name: base + Self.json)
+      restore(store.entries[base]?.record ?? .null, place, base, &found)
     }
   }
 
@@ -313,26 +371,11 @@ extension Library {
         again.status = .inProgress
         try enqueue(again, 0)
       }
+      // What was deleted, or committed and not told yet.
       for file in difference.strangers where !entries.contains(file + Self.json) {
-        // What was deleted, or committed and not told yet, is no loss.
-        let isLost =
-          store.record.isSettled && !entries.contains(file + Self.gone)
-          && state.withLock { $0.files[file] != nil }
-          && !attempts.isKnown(id + "." + file) && !attempts.isKnown("rebuild." + id)
-        if isLost {
-          Log.error("a file of a vector store has lost its record", ["store": id, "file": file])
-          try write(EntryRecord(lost: file, of: store.record, created: nil))
-        } else {
-          do throws(IndexError) { _ = try index.remove(file) } catch { throw APIError(indexing: error) }
-        }
+        do throws(IndexError) { _ = try index.remove(file) } catch { throw APIError(indexing: error) }
       }
       for base in Self.bases(entries, [Self.gone]) { forget("stores/\(id)/entries", base) }
-      guard !store.record.isSettled else { return }
-      var record = store.record
-      record.isSettled = true
-      let settled = record
-      try write(record.record, "stores/" + id, "store.json", twice: true)
-      state.update { $0.stores[id]?.set(settled) }
     }
   }
 }

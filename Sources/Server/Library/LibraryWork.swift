@@ -35,7 +35,10 @@ final class LibraryWorker: Sendable {
 
   /// Goes on with what the last process left, or a search wants.
   func resume() {
-    if library.state.withLock({ !$0.queue.isEmpty || !$0.unread.isEmpty || !$0.unchecked.isEmpty }) {
+    let hasWork = library.state.withLock {
+      !$0.queue.isEmpty || !$0.unread.isEmpty || !$0.unchecked.isEmpty || !$0.unseen.isEmpty
+    }
+    if hasWork {
       start()
     }
   }
@@ -54,6 +57,8 @@ final class LibraryWorker: Sendable {
     case index(Library.Work)
     /// The whole index of a store, as it is on the disk.
     case inspect(String)
+    /// The bytes of a file.
+    case look(String)
     /// Sentences of a store.
     case read(String)
     case pause, stop
@@ -76,6 +81,7 @@ final class LibraryWorker: Sendable {
           return .index(work)
         }
         if let store = state.unchecked.first { return .inspect(store) }
+        if let file = state.unseen.popLast() { return .look(file) }
         // An index for another model goes first.
         guard let store = state.unread.first, state.rebuilding.isEmpty else { return nil }
         return Instant.now < rest ? .pause : .read(store)
@@ -93,6 +99,9 @@ final class LibraryWorker: Sendable {
         }
         rest = Instant.now.adding(seconds: Self.quiet)
       case .inspect(let store): inspect(store)
+      case .look(let id):
+        // What is damaged is told there.
+        if let file = library.state.withLock({ $0.files[id] }) { _ = try? library.mappedContent(of: file) }
       case .read(let store): reader.step(store)
       case .pause: _ = library.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
       case .stop, nil: return

@@ -1,5 +1,5 @@
-// Records of files and stores, and requests of batches, as they are written: JSON with a checksum as the last member, so that
-// damage is seen.
+// Records of files and stores, and requests and answers of batches, as they are written: JSON with a version as the first member
+// and a checksum as the last one, so that damage is seen.
 
 import JSON
 import Platform
@@ -7,16 +7,23 @@ import Vectors
 import Wire
 
 enum SealedRecord {
-  /// Says that there is a checksum, should its own name be damaged.
-  private static let head = Array(#"{"sealed":1,"#.utf8)
+  /// Says that there is a checksum, should its own name be damaged. The version follows.
+  private static let head = Array(#"{"sealed":"#.utf8)
   private static let opening = Array(#","checksum":""#.utf8)
   private static let closing = Array("\"}".utf8)
 
   /// The text of a record, an object with at least one member.
   ///
-  /// - Parameter place: what it belongs to, if it does not say so itself: it is under the checksum.
-  static func bytes(of record: JSONValue, in place: String = "") -> [UInt8] {
-    let text = head + record.bytes.dropFirst()
+  /// - Parameters:
+  ///   - place: what it belongs to, if it does not say so itself: it is under the checksum.
+  ///   - version: larger than that of any record before it.
+  static func bytes(of record: JSONValue, in place: String = "", version: Int = 1) -> [UInt8] {
+    bytes(ofText: record.bytes, in: place, version: version)
+  }
+
+  /// The same of an object's text.
+  static func bytes(ofText object: [UInt8], in place: String, version: Int = 1) -> [UInt8] {
+    let text = head + Array("\(version),".utf8) + object.dropFirst()
     return text.dropLast() + opening + Array(sum(of: (text + Array(place.utf8))[...]).utf8) + closing
   }
 
@@ -24,6 +31,11 @@ enum SealedRecord {
   ///
   /// - Throws: `IndexError` for another checksum, `JSONError` for no JSON.
   static func record(_ bytes: [UInt8], path: String, in place: String = "") throws -> JSONValue {
+    try JSONValue(parsing: text(bytes, path: path, in: place))
+  }
+
+  /// The same as text, which where there is no checksum may be anything.
+  static func text(_ bytes: [UInt8], path: String, in place: String = "") throws(IndexError) -> [UInt8] {
     let damage = IndexError.damaged(path: path, what: "its checksum is wrong")
     let isSealed = bytes.starts(with: head)
     let digits = bytes.dropLast(closing.count).suffix(16)
@@ -32,11 +44,19 @@ enum SealedRecord {
       text.suffix(opening.count).elementsEqual(opening)
     else {
       guard !isSealed else { throw damage }
-      return try JSONValue(parsing: bytes)
+      return bytes
     }
     let record = text.dropLast(opening.count) + [UInt8(ascii: "}")]
     guard digits.elementsEqual(sum(of: record + Array(place.utf8)).utf8) else { throw damage }
-    return try JSONValue(parsing: isSealed ? [head[0]] + record.dropFirst(head.count) : Array(record))
+    guard isSealed, let comma = record.firstIndex(of: UInt8(ascii: ",")) else { return Array(record) }
+    return [head[0]] + record[(comma + 1)...]
+  }
+
+  /// The version that the beginning of a record tells, whether or not the rest is whole.
+  static func version(_ beginning: [UInt8]) -> Int? {
+    guard beginning.starts(with: head) else { return nil }
+    let digits = beginning.dropFirst(head.count).prefix { $0 != UInt8(ascii: ",") }
+    return Int(String(decoding: digits, as: UTF8.self)).flatMap { $0 >= 0 ? $0 : nil }
   }
 
   /// 16 hexadecimal digits.

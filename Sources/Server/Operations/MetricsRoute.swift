@@ -254,6 +254,10 @@ struct MetricsRoute {
     out.sample(store.failures)
     out.begin("mlxserve_store_failing", .gauge, "1 when the last change was not stored, else 0.")
     out.sample(store.isFailing ? 1 : 0)
+    out.begin(
+      "mlxserve_store_lost_records", .gauge,
+      "Records that were missing, damaged or older than they should be when the server started.")
+    out.sample(store.lost)
   }
 
   private mutating func writeLibrary() {

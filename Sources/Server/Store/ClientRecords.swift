@@ -17,7 +17,8 @@ struct ClientRecords: Sendable {
   private let owner: String?
   /// Where the values of records are claimed.
   private let memory: MemoryLoan?
-  private let shortage = Monitor(0)
+  /// Why a record was not read.
+  private let fault = Monitor<APIError?>(nil)
 
   init(
     responses: RecordStore, conversations: RecordStore, completions: RecordStore, client: ClientIdentity,
@@ -32,32 +33,64 @@ struct ClientRecords: Sendable {
 
   private func sees(_ owner: String?) -> Bool { owner == nil || owner == self.owner }
 
-  // MARK: Memory
+  // MARK: Reading
 
-  /// The bytes of a record that will be read into values, written again and described: claimed. Nil where they are not to
-  /// be had, as if the record was not there; `check` says so.
-  private func claimed(_ bytes: [UInt8]?) -> [UInt8]? {
-    guard let bytes, let memory else { return bytes }
-    let weight = 2 * JSONValue.weight(of: bytes) + 3 * bytes.count
-    if memory.extend(by: weight) { return bytes }
-    shortage.withLock { $0 = max($0, weight) }
-    return nil
+  private func reserve(_ weight: Int) -> Bool {
+    guard let memory, !memory.extend(by: weight) else { return true }
+    fault.withLock { $0 = .outOfMemory(needed: weight, limit: memory.limit) }
+    return false
   }
 
-  /// - Throws: 503 where a record was not read for want of memory.
+  /// The value of a record's bytes, for which is claimed what it takes to read them into values, write them again and describe
+  /// them. Nil where that is not to be had, as if the record was not there; `check` says so.
+  private func value<Record>(_ bytes: [UInt8]?, _ make: ([UInt8]) -> Record?) -> Record? {
+    guard let bytes, memory == nil || reserve(2 * JSONValue.weight(of: bytes) + 3 * bytes.count) else {
+      return nil
+    }
+    return make(bytes)
+  }
+
+  /// A record that this client sees. Nil too where it cannot be read now; `check` says so.
+  private func read<Record>(_ store: RecordStore, _ id: String, _ make: ([UInt8]) -> Record?) -> Record? {
+    guard let head = store.head(id), sees(head.owner) else { return nil }
+    do throws(PlatformError) {
+      return value(try store.get(id, reserve: reserve), make)
+    } catch {
+      fault.withLock { $0 = APIError(storing: error) }
+      return nil
+    }
+  }
+
+  /// Changes a record as one step; nil when this client sees none.
+  private func change<Record>(
+    _ store: RecordStore, _ id: String, _ make: ([UInt8]) -> Record?, _ bytes: (Record) -> [UInt8],
+    _ change: (inout Record) -> Void
+  ) throws(PlatformError) -> Record? {
+    var result: Record?
+    guard let head = store.head(id), sees(head.owner) else { return nil }
+    try store.update(id, reserve: reserve) { old in
+      guard var record = value(old, make) else { return nil }
+      change(&record)
+      result = record
+      return bytes(record)
+    }
+    return result
+  }
+
+  /// False when this client sees none.
+  private func remove(_ store: RecordStore, _ id: String) throws(PlatformError) -> Bool {
+    guard let head = store.head(id), sees(head.owner) else { return false }
+    return try store.remove(id)
+  }
+
+  /// - Throws: why a record was not read: 503 for want of memory, or what the disk says.
   func check() throws(APIError) {
-    let needed = shortage.withLock { $0 }
-    if needed > 0 { throw .outOfMemory(needed: needed, limit: memory?.limit ?? 0) }
+    if let fault = fault.withLock({ $0 }) { throw fault }
   }
 
   // MARK: Responses
 
-  func response(_ id: String) -> StoredResponse? {
-    guard let found = claimed(responses.get(id)).flatMap(StoredResponse.init), sees(found.owner) else {
-      return nil
-    }
-    return found
-  }
+  func response(_ id: String) -> StoredResponse? { read(responses, id, StoredResponse.init) }
 
   func put(_ response: StoredResponse) throws(PlatformError) {
     try responses.put(response.id, owned(response).bytes)
@@ -65,7 +98,7 @@ struct ClientRecords: Sendable {
 
   /// Replaces a response that is still stored; one deleted meanwhile stays deleted.
   func replace(_ response: StoredResponse) throws(PlatformError) {
-    try responses.update(response.id) { $0 == nil ? nil : owned(response).bytes }
+    try responses.replace(response.id, owned(response).bytes)
   }
 
   /// Keeps a response that could not be stored for as long as the process lives.
@@ -79,8 +112,7 @@ struct ClientRecords: Sendable {
 
   /// False when there is none.
   func removeResponse(_ id: String) throws(PlatformError) -> Bool {
-    guard response(id) != nil else { return false }
-    return try responses.remove(id)
+    try remove(responses, id)
   }
 
   // MARK: Items
@@ -108,20 +140,15 @@ struct ClientRecords: Sendable {
   // MARK: Conversations
 
   func conversation(_ id: String) -> StoredConversation? {
-    guard let found = claimed(conversations.get(id)).flatMap(StoredConversation.init), sees(found.owner)
-    else {
-      return nil
-    }
-    return found
+    read(conversations, id, StoredConversation.init)
   }
 
   /// A conversation as the API shows it, its items not read, and its bytes with its items, as JSON.
   func conversationObject(_ id: String) -> (json: JSONValue, bytes: Int)? {
-    guard let bytes = conversations.get(id), let head = StoredConversation.head(bytes), sees(head.owner)
-    else {
-      return nil
-    }
-    return (head.object, bytes.count)
+    guard let head = conversations.head(id), sees(head.owner),
+      let object = try? JSONValue(parsing: head.bytes)
+    else { return nil }
+    return (object, head.count)
   }
 
   func put(_ conversation: StoredConversation) throws(PlatformError) {
@@ -132,25 +159,14 @@ struct ClientRecords: Sendable {
 
   /// False when there is none.
   func removeConversation(_ id: String) throws(PlatformError) -> Bool {
-    guard conversationObject(id) != nil else { return false }
-    return try conversations.remove(id)
+    try remove(conversations, id)
   }
 
   /// Changes a conversation as one step; nil when there is none. It stays whose it was.
   func updateConversation(
     _ id: String, _ change: (inout StoredConversation) -> Void
   ) throws(PlatformError) -> StoredConversation? {
-    var result: StoredConversation?
-    try conversations.update(id) { bytes in
-      guard var conversation = claimed(bytes).flatMap(StoredConversation.init), sees(conversation.owner)
-      else {
-        return nil
-      }
-      change(&conversation)
-      result = conversation
-      return conversation.bytes
-    }
-    return result
+    try self.change(conversations, id, StoredConversation.init, \.bytes, change)
   }
 }
 
@@ -158,19 +174,13 @@ struct ClientRecords: Sendable {
 
 extension ClientRecords {
   func completion(_ id: String) -> StoredCompletion? {
-    guard let found = claimed(completions.get(id)).flatMap(StoredCompletion.init), sees(found.owner) else {
-      return nil
-    }
-    return found
+    read(completions, id, StoredCompletion.init)
   }
 
   /// What is told of each to choose among them, the oldest first.
   func completionHeads() -> [StoredCompletion.Head] {
     completions.ids.compactMap { id in
-      guard let found = completions.get(id).flatMap(StoredCompletion.head), sees(found.owner) else {
-        return nil
-      }
-      return found.head
+      completions.head(id).flatMap { sees($0.owner) ? StoredCompletion.Head($0.bytes) : nil }
     }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
   }
 
@@ -184,24 +194,12 @@ extension ClientRecords {
   func updateCompletion(
     _ id: String, _ change: (inout StoredCompletion) -> Void
   ) throws(PlatformError) -> StoredCompletion? {
-    var result: StoredCompletion?
-    try completions.update(id) { bytes in
-      guard var completion = claimed(bytes).flatMap(StoredCompletion.init), sees(completion.owner) else {
-        return nil
-      }
-      change(&completion)
-      result = completion
-      return completion.bytes
-    }
-    return result
+    try self.change(completions, id, StoredCompletion.init, \.bytes, change)
   }
 
   /// False when there is none.
   func removeCompletion(_ id: String) throws(PlatformError) -> Bool {
-    guard let found = completions.get(id).flatMap(StoredCompletion.head), sees(found.owner) else {
-      return false
-    }
-    return try completions.remove(id)
+    try remove(completions, id)
   }
 }
 

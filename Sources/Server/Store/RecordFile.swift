@@ -54,6 +54,13 @@ struct RecordFile: Equatable {
     self.init(id: String(words[0]), serial: serial, written: written, bytes: Array(body))
   }
 
+  /// The serial that the beginning of a file tells, whether or not the rest is whole.
+  static func serial(_ beginning: [UInt8]) -> Int? {
+    guard let (head, rest) = line(beginning[...]) else { return nil }
+    let words = (head.hasPrefix(magic) ? line(rest)?.text ?? "" : head).split(separator: " ")
+    return words.count > 1 ? number(words[1]) : nil
+  }
+
   private init?(old file: [UInt8]) {
     guard let (head, body) = Self.line(file[...]) else { return nil }
     let words = head.split(separator: " ", omittingEmptySubsequences: false)
@@ -89,7 +96,9 @@ extension RecordFile {
   static func read(
     _ name: String, in folder: String, files: any FileSystem, limit: Int,
     describe: ([UInt8]) -> RecordStore.Description
-  ) throws(PlatformError) -> Result<(id: String, record: RecordFile), Fault> {
+  ) throws(PlatformError) -> Result<
+    (id: String, record: RecordFile, description: RecordStore.Description), Fault
+  > {
     let bytes: [UInt8]
     do throws(PlatformError) {
       bytes = try files.read(folder + "/" + name, limit: limit + RecordStore.headBytes)
@@ -99,10 +108,11 @@ extension RecordFile {
     }
     guard let record = RecordFile(bytes) else { return .failure(Fault(problem: "it is damaged")) }
     let id = String(decoding: name.utf8.dropLast(RecordStore.ending.utf8.count), as: UTF8.self)
-    let ids = [record.id, describe(record.bytes).id].compactMap { $0 }
+    let description = describe(record.bytes)
+    let ids = [record.id, description.id].compactMap { $0 }
     guard ids.allSatisfy({ $0.utf8.elementsEqual(id.utf8) }) else {
       return .failure(Fault(problem: "it is another record, by its content"))
     }
-    return .success((id, record))
+    return .success((id, record, description))
   }
 }

@@ -1,8 +1,9 @@
-// Records by id, bounded in number, bytes and age, in memory and, if wanted, one file each in a folder.
+// Records by id, bounded in number, bytes and age: one file each in a folder, or, without one, in memory.
 //
-// A record is bytes that nobody here understands. A change reaches the disk first, flushed, and then memory: what a
-// caller is told is stored survives a crash, and what cannot be stored is an error that changes nothing here. A file
-// that is damaged all the same is reported and left alone.
+// A record is bytes that nobody here understands. A change reaches the disk first, flushed, and then what is known of it in
+// memory: what a caller is told is stored survives a crash, and what cannot be stored is an error that changes nothing here. A
+// file that is damaged all the same is reported and left alone. Memory keeps what records are listed and found by; their bytes
+// are read when they are asked for.
 
 import JSON
 import Platform
@@ -22,16 +23,24 @@ final class RecordStore: Sendable {
     var owner: String?
     /// Names by which it can be found too.
     var parts: [String]
+    /// What lists show of it, kept in memory.
+    var head: [UInt8] = []
   }
 
   private struct Entry {
-    var bytes: [UInt8]
+    var count: Int
+    /// Its bytes, where they are in no file.
+    var bytes: [UInt8]?
+    var head: [UInt8]
     /// Position in the order of writing.
     var serial: Int
     /// Seconds since 1970 when it was written; nil where that is not known.
     var written: Int?
     var owner: String
     var parts: [String]
+
+    /// About what it takes in memory, with what it is found by.
+    var memory: Int { 400 + head.count + (bytes?.count ?? 0) + parts.reduce(0) { $0 + 150 + $1.utf8.count } }
   }
 
   /// What one owner has in the store.
@@ -49,6 +58,7 @@ final class RecordStore: Sendable {
     var shares: [String: Share] = [:]
     var nextSerial = 0
     var bytes = 0
+    var memory = 0
     /// Name of a part → the record it was seen in last.
     var parts: [ByteKey: String] = [:]
     var clock = RecordClock()
@@ -61,9 +71,14 @@ final class RecordStore: Sendable {
   private let now: @Sendable () -> Int
   private let describe: @Sendable ([UInt8]) -> Description
   private let state = Monitor(State())
-  /// Held while a change is made, so that changes reach the folder in their order; readers never wait for it. Its
-  /// value: files of removed records that could not be deleted yet.
-  private let writing = Monitor<Set<String>>([])
+  private struct Changes {
+    /// Files of removed records that could not be deleted yet.
+    var leftovers: Set<String> = []
+    var inventory: Inventory?
+  }
+
+  /// Held while a change is made, so that changes reach the folder in their order; readers never wait for it.
+  private let writing: Monitor<Changes>
 
   /// - Parameters:
   ///   - folder: where records live beyond the process; it must exist. Nil keeps them in memory.
@@ -79,6 +94,7 @@ final class RecordStore: Sendable {
     self.files = files
     self.now = now
     self.describe = describe
+    writing = Monitor(Changes(inventory: folder.map { Inventory(folder: $0, files: files) }))
     if let folder { try recover(folder) }
   }
 
@@ -91,6 +107,7 @@ final class RecordStore: Sendable {
     files = SystemFiles()
     self.now = now
     self.describe = describe
+    writing = Monitor(Changes())
   }
 
   var count: Int { state.withLock { $0.entries.count } }
@@ -98,7 +115,7 @@ final class RecordStore: Sendable {
   var totalBytes: Int { state.withLock { $0.bytes } }
 
   /// About the bytes that it takes in memory, with what it finds records by.
-  var memoryBytes: Int { state.withLock { $0.bytes + 400 * $0.entries.count + 200 * $0.parts.count } }
+  var memoryBytes: Int { state.withLock { $0.memory } }
 
   /// Whether changes reach the folder.
   var health: StoreHealth { state.withLock { $0.health } }
@@ -111,57 +128,107 @@ final class RecordStore: Sendable {
     state.withLock { state in state.entries.sorted { $0.value.serial < $1.value.serial }.map(\.key) }
   }
 
-  func get(_ id: String) -> [UInt8]? {
+  /// What lists show of a record, whose it is, and the number of its bytes.
+  func head(_ id: String) -> (bytes: [UInt8], owner: String?, count: Int)? {
+    entry(id).map { ($0.head, $0.owner.isEmpty ? nil : $0.owner, $0.count) }
+  }
+
+  private func entry(_ id: String) -> Entry? {
     let now = now()
     return state.withLock { state in
-      guard let entry = state.entries[id],
-        !state.clock.isExpired(entry.written, now: now, after: limits.seconds)
-      else { return nil }
-      return entry.bytes
+      state.entries[id].flatMap { entry in
+        state.clock.isExpired(entry.written, now: now, after: limits.seconds) ? nil : entry
+      }
     }
+  }
+
+  /// The bytes of a record; nil where there is none.
+  ///
+  /// - Parameter reserve: told what reading them takes; they are not read where it is not to be had, and not told.
+  /// - Throws: when they cannot be read, or are not those that were stored.
+  func get(_ id: String, reserve: (Int) -> Bool = { _ in true }) throws(PlatformError) -> [UInt8]? {
+    guard let entry = entry(id) else { return nil }
+    guard let folder, entry.bytes == nil else { return entry.bytes }
+    guard reserve(2 * entry.count + Self.headBytes) else { return nil }
+    let path = folder + "/" + id + Self.ending
+    do throws(PlatformError) {
+      let file = RecordFile(try files.read(path, limit: limits.bytes + Self.headBytes))
+      if let file, file.id ?? id == id, file.serial >= min(entry.serial, RecordFile.largestNumber) {
+        return file.bytes
+      }
+    } catch .file(_, _, ENOENT) {
+    } catch {
+      Log.error("a stored record cannot be read", ["file": path, "error": "\(error)"])
+      throw error
+    }
+    // Deleted, or changed, while it was read.
+    guard let now = self.entry(id), now.serial == entry.serial else { return try get(id, reserve: reserve) }
+    Log.error("a stored record is damaged", ["file": path])
+    throw .damaged(path: path)
   }
 
   /// The id of the record that holds a part of this name.
   func id(ofPart name: String) -> String? { state.withLock { $0.parts[ByteKey(name)] } }
 
-  func put(_ id: String, _ bytes: [UInt8]) throws(PlatformError) { try update(id) { _ in bytes } }
+  /// Puts a record in, or in the place of the one of its id.
+  func put(_ id: String, _ bytes: [UInt8]) throws(PlatformError) {
+    try writing.withLock { (changes) throws(PlatformError) in try store(id, bytes, &changes) }
+  }
 
-  /// Changes a record as one step: no other change comes between. Nil leaves it as it is.
-  ///
-  /// - Returns: whether there was a change.
-  /// - Throws: when the change cannot be stored; then it is not made.
+  /// Puts a record in the place of one that is still there; false where it is gone.
   @discardableResult
-  func update(_ id: String, _ change: ([UInt8]?) -> [UInt8]?) throws(PlatformError) -> Bool {
-    try writing.withLock { (leftovers) throws(PlatformError) in
-      guard let bytes = change(get(id)) else { return false }
-      guard bytes.count <= limits.bytes else {
-        throw .tooLarge(path: id, bytes: bytes.count, limit: limits.bytes)
-      }
-      let description = describe(bytes)
-      try checkShare(id, bytes, description)
-      let (serial, written) = nextPosition()
-      do throws(PlatformError) {
-        try save(id, bytes, serial: serial, written: written)
-      } catch {
-        // A new record may have come as far as its name; it is not to be found by the next start.
-        if let folder, state.withLock({ $0.entries[id] == nil }) {
-          try? files.remove(folder + "/" + id + Self.ending)
-        }
-        note(error)
-        throw error
-      }
-      note(nil)
-      clear(insert(id, bytes, description, serial: serial, written: written), &leftovers)
+  func replace(_ id: String, _ bytes: [UInt8]) throws(PlatformError) -> Bool {
+    try writing.withLock { (changes) throws(PlatformError) in
+      guard entry(id) != nil else { return false }
+      try store(id, bytes, &changes)
       return true
     }
   }
 
+  /// Changes a record as one step: no other change comes between. Nil leaves it as it is.
+  ///
+  /// - Returns: whether there was a change.
+  /// - Throws: when the record cannot be read, or the change cannot be stored; then it is not made.
+  @discardableResult
+  func update(
+    _ id: String, reserve: (Int) -> Bool = { _ in true }, _ change: ([UInt8]?) -> [UInt8]?
+  ) throws(PlatformError) -> Bool {
+    try writing.withLock { (changes) throws(PlatformError) in
+      guard let bytes = change(try get(id, reserve: reserve)) else { return false }
+      try store(id, bytes, &changes)
+      return true
+    }
+  }
+
+  private func store(_ id: String, _ bytes: [UInt8], _ changes: inout Changes) throws(PlatformError) {
+    guard bytes.count <= limits.bytes else {
+      throw .tooLarge(path: id, bytes: bytes.count, limit: limits.bytes)
+    }
+    let description = describe(bytes)
+    try checkShare(id, bytes, description)
+    let (serial, written) = nextPosition()
+    do throws(PlatformError) {
+      try save(id, bytes, serial: serial, written: written)
+      try changes.inventory?.note([(id, serial)])
+    } catch {
+      // A new record may have come as far as its name; it is not to be found by the next start.
+      if let folder, state.withLock({ $0.entries[id] == nil }) {
+        try? files.remove(folder + "/" + id + Self.ending)
+      }
+      note(error)
+      throw error
+    }
+    note(nil)
+    let kept = folder == nil ? bytes : nil
+    clear(insert(id, kept, bytes.count, description, serial: serial, written: written), &changes)
+  }
+
   /// Changes a record in memory alone, where the folder did not take the change; one that is gone stays gone.
   func hold(_ id: String, _ bytes: [UInt8]) {
-    writing.withLock { leftovers in
+    writing.withLock { changes in
       guard bytes.count <= limits.bytes, state.withLock({ $0.entries[id] != nil }) else { return }
       let (serial, written) = nextPosition()
-      clear(insert(id, bytes, describe(bytes), serial: serial, written: written), &leftovers)
+      clear(insert(id, bytes, bytes.count, describe(bytes), serial: serial, written: written), &changes)
     }
   }
 
@@ -169,11 +236,13 @@ final class RecordStore: Sendable {
   ///
   /// - Throws: when it may be there again after a restart; then it still is there now.
   func remove(_ id: String) throws(PlatformError) -> Bool {
-    try writing.withLock { (_) throws(PlatformError) in
-      guard state.withLock({ $0.entries[id] != nil }) else { return false }
+    try writing.withLock { (changes) throws(PlatformError) in
+      guard let serial = state.withLock({ $0.entries[id]?.serial }) else { return false }
       do throws(PlatformError) {
+        try changes.inventory?.note([(id, nil)])
         try deleteFile(id)
       } catch {
+        try? changes.inventory?.note([(id, serial)])
         note(error)
         throw error
       }
@@ -206,10 +275,15 @@ final class RecordStore: Sendable {
 
   /// Puts a record in and drops what is too much: first what is too old, then the oldest of the owner that has most, so
   /// that nobody pushes out what others have stored.
+  ///
+  /// - Parameter bytes: those that are in no file.
   private func insert(
-    _ id: String, _ bytes: [UInt8], _ description: Description, serial: Int, written: Int?
+    _ id: String, _ bytes: [UInt8]?, _ count: Int, _ description: Description, serial: Int, written: Int?
   ) -> [String] {
-    let (owner, parts) = (description.owner ?? "", description.parts)
+    let owner = description.owner ?? ""
+    let entry = Entry(
+      count: count, bytes: bytes, head: description.head, serial: serial, written: written, owner: owner,
+      parts: description.parts)
     let now = now()
     let limits = limits
     let (removed, expired) = state.withLock { state -> ([String], Int) in
@@ -217,12 +291,13 @@ final class RecordStore: Sendable {
       // No sum here overflows: see `RecordFile.largestNumber`.
       state.nextSerial = max(state.nextSerial, serial + 1)
       if let written { state.clock.note(written, gap: limits.seconds) }
-      state.entries[id] = Entry(bytes: bytes, serial: serial, written: written, owner: owner, parts: parts)
+      state.entries[id] = entry
       state.shares[owner, default: Share()].order.append((serial, id))
       state.shares[owner, default: Share()].count += 1
-      state.shares[owner, default: Share()].bytes += bytes.count
-      state.bytes += bytes.count
-      for part in parts { state.parts[ByteKey(part)] = id }
+      state.shares[owner, default: Share()].bytes += count
+      state.bytes += count
+      state.memory += entry.memory
+      for part in entry.parts { state.parts[ByteKey(part)] = id }
       var removed: [String] = []
       var expired = 0
       while let oldest = Self.oldest(&state), let entry = state.entries[oldest] {
@@ -249,8 +324,9 @@ final class RecordStore: Sendable {
   @discardableResult
   private static func drop(_ id: String, from state: inout State) -> Bool {
     guard let entry = state.entries.removeValue(forKey: id) else { return false }
-    state.bytes -= entry.bytes.count
-    state.shares[entry.owner]?.bytes -= entry.bytes.count
+    state.bytes -= entry.count
+    state.memory -= entry.memory
+    state.shares[entry.owner]?.bytes -= entry.count
     state.shares[entry.owner]?.count -= 1
     if state.shares[entry.owner]?.count == 0 { state.shares[entry.owner] = nil }
     for part in entry.parts where state.parts[ByteKey(part)] == id { state.parts[ByteKey(part)] = nil }
@@ -312,21 +388,20 @@ final class RecordStore: Sendable {
   }
 
   /// Deletes the files of records that were dropped; what cannot be deleted is tried again with the next change.
-  private func clear(_ removed: [String], _ leftovers: inout Set<String>) {
+  private func clear(_ removed: [String], _ changes: inout Changes) {
     guard let folder else { return }
-    leftovers.formUnion(removed)
-    for id in leftovers {
-      // One that came back is not flushed away: a new start drops what is too much again.
-      guard state.withLock({ $0.entries[id] == nil }) else {
-        leftovers.remove(id)
-        continue
-      }
-      do throws(PlatformError) {
+    // One that came back is not flushed away: a new start drops what is too much again.
+    changes.leftovers = changes.leftovers.union(removed).filter { id in
+      state.withLock { $0.entries[id] == nil }
+    }
+    do throws(PlatformError) {
+      try changes.inventory?.note(changes.leftovers.map { ($0, nil) })
+      for id in changes.leftovers {
         try files.remove(folder + "/" + id + Self.ending)
-        leftovers.remove(id)
-      } catch {
-        note(error)
+        changes.leftovers.remove(id)
       }
+    } catch {
+      note(error)
     }
   }
 
@@ -345,9 +420,25 @@ final class RecordStore: Sendable {
     }
   }
 
+  /// The records that are in a folder, and their serials as far as the beginnings of their files say.
+  static func present(_ folder: String, files: any FileSystem) throws(PlatformError) -> [String: Int?] {
+    var found: [String: Int?] = [:]
+    for name in try files.names(in: folder) where name.hasSuffix(ending) {
+      let head = try? files.beginning(folder + "/" + name, count: headBytes).bytes
+      found[String(name.dropLast(ending.count))] = .some(head.flatMap(RecordFile.serial))
+    }
+    return found
+  }
+
   /// Reads all files. What is not whole is reported and left.
   private func recover(_ folder: String) throws(PlatformError) {
-    var found: [(id: String, record: RecordFile)] = []
+    var found: [(id: String, serial: Int, written: Int?, count: Int, description: Description)] = []
+    let list = try Inventory.read(folder: folder, files: files)
+    let faults = Inventory.faults(list, try Self.present(folder, files: files))
+    for (id, problem) in faults.sorted(by: { $0.key < $1.key }) {
+      Log.error("a stored record is not as it was", ["folder": folder, "record": id, "because": problem])
+    }
+    var lost = faults.count
     for name in try files.names(in: folder) {
       if name.hasSuffix(".tmp") {
         // A write that never finished: its record was not stored.
@@ -356,17 +447,23 @@ final class RecordStore: Sendable {
       }
       guard name.hasSuffix(Self.ending) else { continue }
       switch try RecordFile.read(name, in: folder, files: files, limit: limits.bytes, describe: describe) {
-      case .success(let record): found.append(record)
+      case .success(let (id, record, description)):
+        found.append((id, record.serial, record.written, record.bytes.count, description))
       case .failure(let fault):
+        lost += 1
         Log.error("a stored record was skipped", ["file": folder + "/" + name, "because": fault.problem])
       }
     }
+    state.withLock { $0.health.lost = lost }
     var removed: [String] = []
-    for (id, record) in found.sorted(by: { $0.record.serial < $1.record.serial }) {
-      removed += insert(
-        id, record.bytes, describe(record.bytes), serial: record.serial, written: record.written)
+    for (id, serial, written, count, description) in found.sorted(by: { $0.serial < $1.serial }) {
+      removed += insert(id, nil, count, description, serial: serial, written: written)
     }
-    writing.withLock { clear(removed, &$0) }
+    let kept = state.withLock { $0.entries.mapValues(\.serial) }
+    writing.withLock { changes in
+      do throws(PlatformError) { try changes.inventory?.begin(kept) } catch { note(error) }
+      clear(removed, &changes)
+    }
     Log.info("records recovered", ["folder": folder, "count": "\(count)"])
   }
 }
@@ -377,9 +474,12 @@ struct StoreHealth: Equatable {
   var failures = 0
   /// Whether the last one did not.
   var isFailing = false
+  /// Records that were missing, damaged or older than they should be at the start.
+  var lost = 0
 
   static func + (a: StoreHealth, b: StoreHealth) -> StoreHealth {
-    StoreHealth(failures: a.failures + b.failures, isFailing: a.isFailing || b.isFailing)
+    StoreHealth(
+      failures: a.failures + b.failures, isFailing: a.isFailing || b.isFailing, lost: a.lost + b.lost)
   }
 }
 

@@ -85,8 +85,12 @@ struct StoredResponse: Sendable, Equatable {
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
     guard let record = StoredResponse(bytes) else { return RecordStore.Description(parts: []) }
     return RecordStore.Description(
-      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner))
+      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner),
+      head: record.isRunning ? running : [])
   }
+
+  /// What is kept in memory of one that is under way.
+  fileprivate static let running = Array("running".utf8)
 
   /// Every event of its stream, as it was sent.
   var events: [ResponseEvent] { ResponseReplay.events(of: body, cuts: cuts, reasoning: reasoning) }
@@ -103,7 +107,6 @@ struct StoredConversation: Sendable, Equatable {
   var json: JSONValue { ConversationObject.json(id: id, createdAt: createdAt, metadata: metadata) }
 
   var bytes: [UInt8] {
-    // Owner and object first: see `head`.
     var record = JSONObject()
     record["owner"] = owner.map(JSONValue.string)
     record["conversation"] = json
@@ -116,11 +119,6 @@ struct StoredConversation: Sendable, Equatable {
     self.createdAt = createdAt
     self.metadata = metadata
     self.items = items
-  }
-
-  /// What stands before the items, which can be megabytes: the owner, and the conversation as the API shows it.
-  static func head(_ bytes: [UInt8]) -> (owner: String?, object: JSONValue)? {
-    first("conversation", of: bytes).map { ($0.owner, $0.value) }
   }
 
   /// The first member of a record but for the owner, who stands before it.
@@ -148,7 +146,8 @@ struct StoredConversation: Sendable, Equatable {
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
     guard let record = StoredConversation(bytes) else { return RecordStore.Description(parts: []) }
     return RecordStore.Description(
-      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner))
+      id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner),
+      head: record.json.bytes)
   }
 }
 
@@ -158,7 +157,7 @@ package final class ResponseStore: Sendable {
   package struct Settings: Sendable {
     /// Responses, and as many conversations and chat completions; the oldest go first.
     package var count = 1_000
-    /// Of each of the three, as JSON.
+    /// Of each of the three, as JSON: on the disk with a folder, and else in memory.
     package var bytes = 64 << 20
     /// Seconds after which they are forgotten.
     package var seconds = 30 * 24 * 3_600
@@ -235,8 +234,8 @@ package final class ResponseStore: Sendable {
   var health: StoreHealth { responses.health + conversations.health + completions.health }
 
   private func endInterrupted() {
-    for id in responses.ids {
-      guard var record = responses.get(id).flatMap(StoredResponse.init), record.isRunning else { continue }
+    for id in responses.ids where responses.head(id).map(\.bytes) == StoredResponse.running {
+      guard var record = (try? responses.get(id)).flatMap(StoredResponse.init) else { continue }
       record.body = ResponseObject.ended(
         record.body, .failed(message: "The server ended while the response was being made."), output: [],
         usage: nil, at: 0)

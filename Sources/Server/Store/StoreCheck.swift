@@ -19,6 +19,12 @@ extension ResponseStore {
       let inner = folder + "/" + kind
       // Earlier versions stored no chat completions.
       guard index < 2 || found.contains(kind) else { continue }
+      let inventory = try Inventory.check(folder: inner, files: files) { () throws(PlatformError) in
+        try RecordStore.present(inner, files: files)
+      }
+      report.faults += inventory.map { fault in
+        (inner + "/" + fault.name + (fault.name == Inventory.name ? "" : RecordStore.ending), fault.problem)
+      }
       // Temporary files are those of a server that writes now, or go at the next start.
       for name in try files.names(in: inner) where name.hasSuffix(RecordStore.ending) {
         let result = try RecordFile.read(

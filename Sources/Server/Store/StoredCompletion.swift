@@ -12,6 +12,11 @@ struct StoredCompletion: Sendable, Equatable {
     var model: String
     var metadata: JSONValue
 
+    init?(_ bytes: [UInt8]) {
+      guard let value = try? JSONValue(parsing: bytes) else { return nil }
+      self.init(value)
+    }
+
     fileprivate init?(_ value: JSONValue) {
       guard let id = value["id"]?.stringValue, let created = value["created"]?.recordedTime,
         let model = value["model"]?.stringValue
@@ -64,16 +69,10 @@ struct StoredCompletion: Sendable, Equatable {
     owner = record["owner"]?.stringValue
   }
 
-  /// The owner and the head, without the rest, which can be megabytes.
-  static func head(_ bytes: [UInt8]) -> (owner: String?, head: Head)? {
-    guard let found = StoredConversation.first("head", of: bytes), let head = Head(found.value) else {
-      return nil
-    }
-    return (found.owner, head)
-  }
-
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
-    guard let record = head(bytes) else { return RecordStore.Description(parts: []) }
-    return RecordStore.Description(id: record.head.id, owner: record.owner, parts: [])
+    guard let found = StoredConversation.first("head", of: bytes), let head = Head(found.value) else {
+      return RecordStore.Description(parts: [])
+    }
+    return RecordStore.Description(id: head.id, owner: found.owner, parts: [], head: head.json.bytes)
   }
 }
