@@ -59,7 +59,7 @@ COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-long test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page doctor \
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-long test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page api-page doctor \
   arm64-kernel-test arm64-sdk arm64-test \
   release release-sysroot install clean
 
@@ -238,6 +238,9 @@ ifneq ($(IK_LLAMA),)
 endif
 	$(BENCH_VENV)/bin/python Fixtures/scripts/bench/compare.py $(BINARY) docs/benchmarks --shapes $(SHAPES) --rounds $(ROUNDS) \
 	  $(if $(IK_LLAMA),--ik-llama $(IK_BUILD)/bin)
+
+api-page: toolchain  ## write the tables of fields in docs/api.md from the readers of requests
+	MLXSERVE_TESTS=Server MLXSERVE_WRITE_PAGES=1 $(SWIFT) test --filter FieldTableTests
 
 page:                ## pack the files of the chat page, Sources/Server/Page/ui, into PageFiles.swift
 	$(PYTHON) Fixtures/scripts/page/embed.py

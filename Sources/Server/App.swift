@@ -9,6 +9,7 @@ import Wire
 /// The routes over the served models, without sockets.
 package final class App: Sendable {
   private let router: Router
+  let operations: [Operation]
   private let jobs = ResponseJobs()
   private let library: Library?
   private let worker: LibraryWorker?
@@ -65,7 +66,8 @@ package final class App: Sendable {
     func telling(of operations: [Operation]) -> [RouteTable] {
       [OpenAPIRoute.table(server, operations), CapabilitiesRoute.table(server, operations)]
     }
-    tables += telling(of: (tables + telling(of: [])).flatMap(\.operations))
+    operations = (tables + telling(of: [])).flatMap(\.operations)
+    tables += telling(of: operations)
     for table in tables { router.add(table) }
     self.router = router
     batches?.resume { [router] in router.respond(to: $0, $1) }

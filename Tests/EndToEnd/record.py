@@ -22,7 +22,7 @@ SKIPPED = ("/models/", "/api/pull", "/api/delete", "/metrics", "/debug", "/v1/ba
 
 def neutral(text):
     """An answer without what is new in each: ids, times, and how long it took."""
-    text = re.sub(rb'\b(chatcmpl|cmpl|resp|msg|rs|fc|call|conv|vs|vsfb|file|upload|part|batch|rerank|score|toolu|msgbatch)[-_]\w+', b"ID", text)
+    text = re.sub(rb'\b(chatcmpl|cmpl|resp|msg|rs|fc|call|conv|vs|vsfb|file|upload|part|batch|rerank|score|toolu|msgbatch|req)[-_]\w+', b"ID", text)
     text = re.sub(rb'"(created\w*|\w*_at|\w*duration|\w*_ms|\w*per_second\w*|system_fingerprint|timings|expires_\w+|last_active_at)":\s*("[^"]*"|[-\d.e+]+|{[^}]*})', rb'"\1":0', text)
     return re.sub(rb"-\d{4,}Z|\d{4}-\d\d-\d\dT[\d:.]+Z", b"TIME", text)
 

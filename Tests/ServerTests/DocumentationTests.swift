@@ -74,7 +74,9 @@ struct DocumentationTests {
     if field.name == "top_logprobs", needed.contains(where: { $0.0 == "messages" }) {
       members.append("\"logprobs\":true")
     }
-    members.append("\"\(field.name)\":\(field.example)")
+    // Examples name models of a real server.
+    let own = field.name == "model" ? needed.first { $0.0 == "model" }?.1 ?? "\"m\"" : nil
+    members.append("\"\(field.name)\":\(own ?? field.example)")
     return "{\(members.joined(separator: ","))}"
   }
 
@@ -124,28 +126,6 @@ struct DocumentationTests {
     try check(field, path: "/v1/responses", needed: [("model", "\"m\""), ("input", "\"x\"")])
   }
 
-  @Test func `every field of a Responses request is documented`() {
-    let fields: Set = [
-      "access_programs", "background", "context_management", "conversation", "image", "include", "input",
-      "instructions", "max_output_tokens", "max_tool_calls", "metadata", "model", "moderation",
-      "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_options",
-      "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream",
-      "stream_options", "text", "tool_choice", "tools", "top_logprobs", "truncation",
-      "user", "min_tokens", "seed", "stop", "stop_token_ids", "logit_bias",
-      "ignore_eos", "chat_template_kwargs",
-      "thinking", "thinking_budget", "thinking_token_budget", "thinking_budget_tokens",
-      "reasoning_budget_tokens",
-      "guided_json", "json_schema", "guided_regex", "guided_choice",
-      "guided_grammar", "grammar", "structured_outputs", "guided_decoding_backend", "grammar_triggers",
-      "guided_whitespace_pattern", "grammar_lazy", "response_format", "reasoning_effort", "max_tokens",
-      "max_completion_tokens", "messages", "logprobs", "n", "regex", "ebnf", "structural_tag",
-      "additional_properties", "repeat_penalty", "typ_p",
-      "dry_sequence_breakers", "bad_words", "allowed_token_ids",
-      "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens", "n_predict", "max_new_tokens",
-    ]
-    #expect(Set(Self.responses.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
-  }
-
   @Test(arguments: messages)
   func `a messages field is treated as documented`(field: DocumentedField) throws {
     let needed = [
@@ -166,29 +146,5 @@ struct DocumentationTests {
       ofChat.contains(field.name)
       ? ("messages", #"[{"role":"user","content":"hi"}]"#) : ("content", "\"x\"")
     try check(field, path: "/tokenize", needed: inputs.contains(field.name) ? [] : [input])
-  }
-
-  @Test func `every field of the API and the common extensions is documented`() {
-    let fields: Set = [
-      "messages", "model", "audio", "function_call", "functions",
-      "logit_bias", "logprobs", "top_logprobs", "max_completion_tokens", "max_tokens", "metadata",
-      "modalities",
-      "moderation", "n", "parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_options",
-      "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier", "user", "seed",
-      "service_tier", "stop", "store", "stream", "stream_options", "tools",
-      "tool_choice",
-      "verbosity", "web_search_options", "ignore_eos", "min_tokens",
-      "stop_token_ids", "chat_template_kwargs", "include_reasoning", "add_generation_prompt",
-      "continue_final_message", "thinking", "max_output_tokens", "chat_template", "thinking_budget",
-      "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens",
-      "reasoning", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
-      "grammar", "json_schema", "guided_decoding_backend", "guided_whitespace_pattern", "grammar_lazy",
-      "grammar_triggers", "regex", "ebnf", "structural_tag", "additional_properties", "n_cmpl",
-      "prompt_logprobs", "return_token_ids", "echo",
-      "repeat_penalty", "typ_p", "dry_sequence_breakers", "bad_words", "allowed_token_ids",
-      "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens", "n_predict", "max_new_tokens",
-    ]
-    #expect(Set(Self.chat.map(\.name)) == fields.union(SamplingField.allCases.map(\.name)))
-    #expect(Self.completions.count == 59 + SamplingField.allCases.count)
   }
 }

@@ -53,6 +53,9 @@ extension SamplingField {
 }
 
 struct SamplingFieldTests {
+  private static let schemas = try? makeApp(FakeService("x")).send("GET", "/openapi.json")
+    .json["components"]?["schemas"]
+
   private func send(_ field: SamplingField, _ value: String, to wire: Wire, _ service: FakeService) throws
     -> Answer
   {
@@ -105,12 +108,11 @@ struct SamplingFieldTests {
   }
 
   @Test(arguments: Wire.all, SamplingField.allCases)
-  fileprivate func `a field is described for every wire`(wire: Wire, field: SamplingField) throws {
-    let schemas = try makeApp(FakeService("x")).send("GET", "/openapi.json").json["components"]?["schemas"]
-    let schema = schemas?[wire.schema]?["properties"]?[field.name]?["anyOf"]?[0]
+  fileprivate func `a field is described for every wire`(wire: Wire, field: SamplingField) {
+    let schema = Self.schemas?[wire.schema]?["properties"]?[field.name]?["anyOf"]?[0]
     #expect(schema?["minimum"] == field.bounds.low)
     #expect(schema?["maximum"] == field.bounds.high ?? .int(Int(Int32.max)))
-    #expect(schema?["description"] == .string(field.row.note))
+    #expect(schema?["description"]?.stringValue?.hasSuffix(field.row.note) == true)
     let documented = DocumentedField.all(under: wire.heading).filter { $0.name == field.name }
     #expect(documented.map(\.treatment) == ["honoured"])
   }

@@ -17,7 +17,7 @@ struct BatchesRoute {
       [
         .post(
           "/v1/batches", "createBatch", "Answers the requests of a file when nothing else is to be done",
-          reads: .named("BatchRequest"), gives: "Batch", route.create),
+          reads: .of(BatchCreation.self, "BatchRequest"), gives: "Batch", route.create),
         .get("/v1/batches", "listBatches", "The client's batches", gives: "BatchList", route.list) {
           $0.query = ["after", "before", "limit", "order"]
         },

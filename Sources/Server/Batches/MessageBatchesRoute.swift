@@ -17,7 +17,7 @@ struct MessageBatchesRoute {
       [
         .post(
           all, "createMessageBatch", "Answers conversations when nothing else is to be done (Anthropic)",
-          reads: .named("MessageBatchRequest"), gives: "MessageBatch", route.create),
+          reads: .of(MessageBatchCreation.self, "MessageBatchRequest"), gives: "MessageBatch", route.create),
         .get(
           all, "listMessageBatches", "The client's batches (Anthropic)", gives: "MessageBatchList", route.list
         ) { ($0.query, $0.longestPage) = (["after_id", "before_id", "limit"], 1_000) },

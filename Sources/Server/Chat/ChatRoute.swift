@@ -15,7 +15,7 @@ struct ChatRoute {
       [
         .post(
           "/v1/chat/completions", "createChatCompletion", "Answers a conversation",
-          reads: .named("ChatRequest"), gives: "ChatCompletion", ChatRoute(server: server).respond
+          reads: .of(ChatRequest.self), gives: "ChatCompletion", ChatRoute(server: server).respond
         ) { ($0.form, $0.event) = ("ChatForm", "ChatCompletionChunk") }
       ])
   }

@@ -22,7 +22,8 @@ struct StoredChatRoute {
         .get(one, "retrieveChatCompletion", "A stored completion", gives: "ChatCompletion", route.retrieve),
         .post(
           one, "updateChatCompletion", "Changes the metadata of a stored completion",
-          reads: .named("ChatCompletionUpdate"), gives: "ChatCompletion", route.update),
+          reads: .named("ChatCompletionUpdate", like: ["metadata": ["topic": "farewells"]]),
+          gives: "ChatCompletion", route.update),
         .delete(one, "deleteChatCompletion", "Forgets a stored completion", gives: "Deleted", route.delete),
         .get(
           one + "/messages", "listChatMessages", "The messages that a stored completion was asked with",

@@ -16,7 +16,7 @@ struct CompletionsRoute {
       .openAI,
       [
         .post(
-          "/v1/completions", "createCompletion", "Goes on with a text", reads: .named("CompletionRequest"),
+          "/v1/completions", "createCompletion", "Goes on with a text", reads: .of(CompletionRequest.self),
           gives: "Completion", CompletionsRoute(server: server).respond
         ) { $0.event = "Completion" }
       ])

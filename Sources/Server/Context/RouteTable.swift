@@ -133,26 +133,34 @@ struct Operation: Sendable {
 struct DescribedBody: Sendable {
   let name: String
   /// Instead of the smallest body that the reader takes.
-  let example: JSONObject?
+  let example: JSONValue?
   let read: (@Sendable (inout Fields) throws(APIError) -> Void)?
 
   /// A body whose schema stands in the document as text.
-  static func named(_ name: String) -> DescribedBody { DescribedBody(name: name, example: nil, read: nil) }
+  static func named(_ name: String, like example: JSONValue) -> DescribedBody {
+    DescribedBody(name: name, example: example, read: nil)
+  }
 
-  private init(name: String, example: JSONObject?, read: (@Sendable (inout Fields) throws(APIError) -> Void)?)
+  private init(name: String, example: JSONValue?, read: (@Sendable (inout Fields) throws(APIError) -> Void)?)
   {
     (self.name, self.example, self.read) = (name, example, read)
   }
 
   init(
-    _ name: String, like example: JSONObject? = nil,
+    _ name: String, like example: JSONValue? = nil,
     _ read: @escaping @Sendable (inout Fields) throws(APIError) -> Void
   ) {
     self.init(name: name, example: example, read: read)
   }
 
-  static func of<Body: RequestBody>(_: Body.Type, like example: JSONObject? = nil) -> DescribedBody {
-    DescribedBody("\(Body.self)", like: example) { (fields) throws(APIError) in _ = try Body(&fields) }
+  /// - Parameters:
+  ///   - name: of its schema; nil for that of its type.
+  ///   - example: instead of the smallest body.
+  static func of<Body: RequestBody>(
+    _: Body.Type, _ name: String? = nil, like example: JSONValue? = nil
+  ) -> DescribedBody {
+    DescribedBody(name ?? "\(Body.self)", like: example) { (fields) throws(APIError) in _ = try Body(&fields)
+    }
   }
 }
 

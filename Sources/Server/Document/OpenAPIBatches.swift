@@ -1,23 +1,6 @@
 // The part of /openapi.json that is about batches.
 
-import JSON
-import Wire
-
 enum OpenAPIBatches {
-  /// Bodies, members of an object of schemas.
-  static let requests = #"""
-    "BatchRequest": {"type": "object", "required": ["input_file_id", "endpoint", "completion_window"], "properties": {
-      "input_file_id": {"type": "string"}, "completion_window": {"const": "24h"},
-      "endpoint": {"enum": ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"]},
-      "metadata": {"$ref": "#/components/schemas/Metadata", "propertyNames": {"minLength": 1}},
-      "output_expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
-        "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 3600, "maximum": 2592000}}}}},
-    "MessageBatchRequest": {"type": "object", "required": ["requests"], "properties": {
-      "requests": {"type": "array", "minItems": 1, "maxItems": 100000, "items": {
-        "type": "object", "required": ["custom_id", "params"], "properties": {
-          "custom_id": {"type": "string", "minLength": 1, "maxLength": 512}, "params": {"type": "object"}}}}}}
-    """#
-
   /// In the notation of `OpenAPIResponses`, members of an object.
   static let answers = #"""
     "BatchFault": {"code": "string|null", "message": "string", "param": "string|null", "line": "integer"},

@@ -114,9 +114,9 @@ struct OpenAPIDocument {
 
   /// A body that a server with a model `demo` takes; ids and the names of other models are made up.
   private func example(of body: DescribedBody) -> JSONValue {
-    if let example = body.example { return .object(example) }
+    if let example = body.example { return example }
     let notes = body.read.flatMap { try? FieldNotes(limits: limits, of: $0) }
-    return notes.map { .object($0.example) } ?? OpenAPIExamples.bodies[body.name] ?? .null
+    return notes.map { .object($0.example) } ?? .null
   }
 
   private static func schema(_ name: String) -> JSONValue {

@@ -1,7 +1,6 @@
-// Schemas of the bodies that the server reads. Every field of the tables in docs/api.md is here; a test compares them.
+// Schemas of the bodies that the server reads: what their readers note, and the parts that they refer to.
 
 import JSON
-import Sampling
 import Wire
 
 enum OpenAPIRequests {
@@ -10,42 +9,16 @@ enum OpenAPIRequests {
   /// - Parameter bodies: all that are read; most describe themselves.
   static func schemas(_ limits: RequestLimits, _ bodies: [DescribedBody]) throws(JSONError) -> JSONObject {
     let text =
-      "{\(ollama), \(parts(limits)), \(chat(limits)), \(completion(limits)), \(messages(limits)), "
-      + "\(tokens(limits)), "
-      + "\(OpenAPIVectorStores.requests(limits)), \(OpenAPIBatches.requests), \(OpenAPIEditors.requests(limits)), "
-      + "\(OpenAPIResponsesWire.requests(limits, sampling: "\(sampling), \(ids(limits))"))}"
+      "{\(ollama), \(parts(limits)), \(messages(limits)), \(OpenAPIVectorStores.requests), "
+      + "\(OpenAPIResponsesWire.requests)}"
     guard var all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     for body in bodies {
       // An example that its own reader refuses leaves a schema that takes nothing.
       guard let read = body.read else { continue }
       all[body.name] = try (try? FieldNotes(limits: limits, of: read))?.schema() ?? false
     }
-    var schemas = JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
-    for name in [
-      "ChatRequest", "CompletionRequest", "MessagesRequest", "ResponsesRequest", "LlamaCompletionRequest",
-      "LlamaInfillRequest",
-    ] {
-      schemas[name] = schemas[name].map(refusingForeignWords)
-    }
-    schemas["TemplateRequest"] = requiring(["messages"], of: schemas["ChatRequest"])
-    schemas["MessagesCountRequest"] = requiring(["model", "messages"], of: schemas["MessagesRequest"])
-    return schemas
+    return JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
   }
-
-  /// Fields that are taken beside another one alone.
-  private static let logprobsFirst = #"""
-    {"anyOf": [{"properties": {"top_logprobs": {"enum": [0, null]}}},
-      {"required": ["logprobs"], "properties": {"logprobs": {"const": true}}}]}
-    """#
-
-  private static let streamFirst = #"""
-    {"anyOf": [{"properties": {"stream_options": {"type": "null"}, "stream": {"enum": [false, null]}}},
-      {"properties": {"prompt_logprobs": {"type": "null"}, "stream": {"const": true}}, "required": ["stream"]}]}
-    """#
-
-  private static let keepAlive = #"""
-    {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^[+-]?(0|([0-9]{1,9}(\\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,3})$"}]}
-    """#
 
   private static func role(_ name: String, _ members: String = "") -> String {
     #"""
@@ -54,65 +27,11 @@ enum OpenAPIRequests {
     """#
   }
 
-  private static let ollamaMessages = #"""
-    {"type": "array", "items": {"anyOf": [\#(role("system")), \#(role("developer")), \#(role("user")),
-      \#(role("assistant", #", "thinking": {"type": "string"}, "tool_calls": {"type": "array", "items": {"type": "object"}}"#)),
-      \#(role("tool", #", "tool_name": {"type": "string"}, "tool_call_id": {"type": "string"}"#))]}}
-    """#
-
-  /// Members of both bodies of Ollama's wire.
-  private static let ollamaShared = #"""
-    "model": {"type": "string", "minLength": 1}, "stream": {"type": "boolean"},
-    "think": {"anyOf": [{"type": "boolean"}, {"enum": ["low", "medium", "high", "max"]}]},
-    "format": {"anyOf": [{"type": "object"}, {"enum": ["", "json"]}]}, "keep_alive": \#(keepAlive),
-    "options": {"type": "object"}, "truncate": {"type": "boolean"}, "shift": {"type": "boolean"},
-    "logprobs": {"type": "boolean"}, "top_logprobs": {"type": "integer", "minimum": 0, "maximum": 20}
-    """#
-
   private static let ollama = #"""
-    "OllamaModelRequest": {"type": "object", "properties": {"model": {"type": "string"}, "name": {"type": "string"}},
-      "anyOf": [{"required": ["model"], "properties": {"model": {"type": "string", "minLength": 1}}},
-        {"required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}, "model": {"type": "null"}}}]},
-    "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
-      "messages": \#(ollamaMessages), "tools": {"type": "array", "items": {"type": "object", "required": ["function"],
-        "properties": {"type": {"type": "string"}, "function": {"type": "object", "required": ["name"], "properties": {
-          "name": {"type": "string", "pattern": "^[a-zA-Z0-9_.-]{1,128}$"}, "description": {"type": "string"},
-          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}}},
-      "_debug_render_only": {"type": "boolean"}}},
-    "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {\#(ollamaShared),
-      "prompt": {"type": "string"}, "system": {"type": "string"}, "images": {"type": "array", "items": {"type": "string"}},
-      "raw": {"type": "boolean"}, "suffix": {"type": "string"}},
-      "anyOf": [{"properties": {"raw": {"enum": [false, null]}}}, {"properties": {"system": {"enum": ["", null]}}}]},
-    "OllamaEmbedRequest": {"type": "object", "required": ["model"], "properties": {
-      "model": {"type": "string", "minLength": 1},
-      "input": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-      "truncate": {"type": "boolean"}, "dimensions": {"type": "integer", "minimum": 0}, "options": {"type": "object"},
-      "keep_alive": \#(keepAlive)}},
-    "OllamaEmbedOneRequest": {"type": "object", "required": ["model"], "properties": {
-      "model": {"type": "string", "minLength": 1},
-      "prompt": {"type": "string"}, "options": {"type": "object"}, "keep_alive": \#(keepAlive)}}
+    "OllamaMessage": {"anyOf": [\#(role("system")), \#(role("developer")), \#(role("user")),
+      \#(role("assistant", #", "thinking": {"type": "string"}, "tool_calls": {"type": "array", "items": {"type": "object"}}"#)),
+      \#(role("tool", #", "tool_name": {"type": "string"}, "tool_call_id": {"type": "string"}"#))]}
     """#
-
-  /// The body without the words of other servers that would change the answer.
-  private static func refusingForeignWords(_ schema: JSONValue) -> JSONValue {
-    guard var object = schema.objectValue else { return schema }
-    let known = Set(object["properties"]?.objectValue?.keys ?? [])
-    let words: JSONValue = ["properties": .object(ForeignFields.schemas(without: known))]
-    object["allOf"] = .array((object["allOf"]?.arrayValue ?? []) + [words])
-    return .object(object)
-  }
-
-  private static func requiring(_ names: [JSONValue], of schema: JSONValue?) -> JSONValue? {
-    guard var object = schema?.objectValue, var properties = object["properties"]?.objectValue else {
-      return nil
-    }
-    for case .string(let name) in object["required"]?.arrayValue ?? [] where !names.contains(.string(name)) {
-      properties[name] = properties[name].map(nullable)
-    }
-    object["required"] = .array(names)
-    object["properties"] = .object(properties)
-    return .object(object)
-  }
 
   private static func nullable(_ schema: JSONValue) -> JSONValue { ["anyOf": [schema, ["type": "null"]]] }
 
@@ -139,98 +58,6 @@ enum OpenAPIRequests {
     }
   }
 
-  // MARK: What several bodies share
-
-  static let sampling = #"""
-    \#(SamplingField.allCases.flatMap { field in
-      ([field.name] + field.aliases).map { "\"\($0)\": \(schema(of: field).text)" }
-    }.joined(separator: ", ")),
-    "seed": {"type": "integer"},
-    "min_tokens": {"type": "integer", "minimum": 0}, "additional_properties": {"type": "boolean"},
-    "ignore_eos": {"type": "boolean"},
-    "stream": {"type": "boolean"}
-    """#
-
-  /// Members of chat and Responses.
-  static let budgets = ThinkingOptions.budgets.map {
-    #""\#($0.name)": {"type": "integer", "minimum": \#($0.least)}"#
-  }
-  .joined(separator: ", ")
-
-  private static func schema(of field: SamplingField) -> JSONValue {
-    func bound(_ value: Double) -> JSONValue { Int(exactly: value).map { .int($0) } ?? .double(value) }
-    let note = JSONValue.string(field.row.note)
-    switch field.row.setting {
-    case .number(_, let range):
-      return [
-        "type": "number", "minimum": bound(range.lowerBound), "maximum": bound(range.upperBound),
-        "description": note,
-      ]
-    case .count(_, let range):
-      return [
-        "type": "integer", "minimum": .int(range.lowerBound), "maximum": .int(range.upperBound),
-        "description": note,
-      ]
-    }
-  }
-
-  private static func ids(_ limits: RequestLimits) -> String {
-    #"""
-    "logit_bias": {"type": "object", "maxProperties": \#(limits.logitBiases),
-      "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}},
-    "stop_token_ids": {"type": "array", "maxItems": \#(limits.stopTokens),
-      "items": {"type": "integer", "minimum": 0}},
-    "allowed_token_ids": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
-    "bad_words": \#(words(limits)), "dry_sequence_breakers": \#(words(limits)),
-    "include_stop_str_in_output": {"type": "boolean"}, "no_stop_trim": {"type": "boolean"},
-    "truncate_prompt_tokens": {"anyOf": [{"const": -1}, {"type": "integer", "minimum": 1}]},
-    "n_predict": {"type": "integer", "minimum": -2}, "max_new_tokens": {"type": "integer", "minimum": -2}
-    """#
-  }
-
-  private static func words(_ limits: RequestLimits) -> String {
-    #"""
-    {"type": "array", "maxItems": \#(limits.badWords),
-      "items": {"type": "string", "minLength": 1, "maxLength": \#(limits.badWordBytes)}}
-    """#
-  }
-
-  private static func openAI(_ limits: RequestLimits, minimumTokens: Int) -> String {
-    let tokens = #"{"type": "integer", "minimum": \#(minimumTokens)}"#
-    return #"""
-      \#(sampling), \#(ids(limits)),
-      "model": {"type": "string", "minLength": 1},
-      "max_completion_tokens": \#(tokens), "max_tokens": \#(tokens), "max_output_tokens": \#(tokens),
-      "n": {"type": "integer", "minimum": 1, "maximum": \#(limits.choices)},
-      "n_cmpl": {"type": "integer", "minimum": 1, "maximum": \#(limits.choices)},
-      "prompt_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
-      "return_token_ids": {"type": "boolean"}, "echo": {"type": "boolean"},
-      "stop": {"anyOf": [{"$ref": "#/components/schemas/StopString"},
-        {"type": "array", "maxItems": \#(limits.stops), "items": {"$ref": "#/components/schemas/StopString"}}]},
-      "stream_options": {"type": "object", "description": "with stream only",
-        "properties": {"include_usage": {"type": "boolean"}, "include_obfuscation": {"type": "boolean"}}},
-      "response_format": {"$ref": "#/components/schemas/ResponseFormat"},
-      \#(constraints),
-      \#(descriptions)
-      """#
-  }
-
-  /// Words that constrain an answer, on every wire but Ollama's.
-  private static let constraints = #"""
-    "guided_json": {"$ref": "#/components/schemas/SchemaOrText"},
-    "json_schema": {"$ref": "#/components/schemas/SchemaOrText"},
-    "guided_regex": {"type": "string"},
-    "guided_choice": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
-    "guided_grammar": {"type": "string"}, "grammar": {"type": "string"}, "ebnf": {"type": "string"},
-    "regex": {"type": "string"}, "structural_tag": {"type": ["object", "string"]},
-    "structured_outputs": {"type": "object", "properties": {
-      "json": {"$ref": "#/components/schemas/SchemaOrText"}, "regex": {"type": "string"},
-      "choice": {"type": "array", "items": {"type": "string"}}, "grammar": {"type": "string"},
-      "json_object": {"type": "boolean"}, "structural_tag": {"type": ["object", "string"]}}},
-    "guided_decoding_backend": {"type": "string"}, "guided_whitespace_pattern": \#(refused),
-    "grammar_lazy": \#(refused), "grammar_triggers": \#(refused)
-    """#
-
   /// What describes a request to a provider and changes nothing here.
   static let descriptions = #"""
     "metadata": {"$ref": "#/components/schemas/Metadata"},
@@ -240,10 +67,12 @@ enum OpenAPIRequests {
     "prompt_cache_retention": {"type": "string"}
     """#
 
-  static let refused = #"{"type": "null", "description": "refused"}"#
-
   private static func parts(_ limits: RequestLimits) -> String {
     #"""
+    "ChatForm": {"type": "object", "required": ["request"], "properties": {
+      "request": {"type": "string", "contentMediaType": "application/json",
+        "contentSchema": {"$ref": "#/components/schemas/ChatRequest"}}},
+      "additionalProperties": {"type": "string", "format": "binary"}},
     "StopString": {"type": "string", "minLength": 1, "maxLength": \#(limits.stopBytes)},
     "Metadata": {"type": "object", "maxProperties": 16,
       "propertyNames": {"maxLength": 64}, "additionalProperties": {"type": "string", "maxLength": 512}},
@@ -343,62 +172,6 @@ enum OpenAPIRequests {
     (Transcript.foreignMedia + ["text", "search_result"]).map(JSONValue.string)
   ).text
 
-  // MARK: The bodies
-
-  private static func chat(_ limits: RequestLimits) -> String {
-    #"""
-    "ChatForm": {"type": "object", "required": ["request"], "properties": {
-      "request": {"type": "string", "contentMediaType": "application/json",
-        "contentSchema": {"$ref": "#/components/schemas/ChatRequest"}}},
-      "additionalProperties": {"type": "string", "format": "binary"}},
-    "ChatRequest": {"type": "object", "required": ["model", "messages"], "allOf": [\#(logprobsFirst), \#(streamFirst)], "properties": {
-      \#(openAI(limits, minimumTokens: 1)),
-      "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),
-        "items": {"$ref": "#/components/schemas/ChatMessage"}},
-      "logprobs": {"type": "boolean"},
-      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
-      "tools": {"type": "array", "maxItems": \#(limits.tools),
-        "items": {"$ref": "#/components/schemas/ChatTool"}},
-      "tool_choice": {"$ref": "#/components/schemas/ToolChoice"},
-      "parallel_tool_calls": {"type": "boolean"},
-      "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
-      "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {
-        "type": {"enum": ["enabled", "disabled", "adaptive"]},
-        "budget_tokens": {"type": "integer", "minimum": 0}}}]},
-      \#(budgets),
-      "reasoning": {"type": "object", "properties": {
-        "effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
-        "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},
-        "exclude": {"type": "boolean"}, "summary": {"type": "string"}}},
-      "chat_template_kwargs": {"type": "object"},
-      "include_reasoning": {"type": "boolean"},
-      "add_generation_prompt": {"type": "boolean"},
-      "continue_final_message": {"type": "boolean"},
-      "modalities": {"type": "array", "items": {"const": "text"}},
-      "audio": {"type": "object"},
-      "prediction": {"type": "object"},
-      "verbosity": {"enum": ["low", "medium", "high"]},
-      "functions": \#(refused), "function_call": \#(refused), "moderation": \#(refused),
-      "web_search_options": \#(refused), "chat_template": \#(refused)}}
-    """#
-  }
-
-  private static func completion(_ limits: RequestLimits) -> String {
-    let tokens = #"{"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}}"#
-    return #"""
-      "CompletionRequest": {"type": "object", "required": ["model", "prompt"], "allOf": [\#(streamFirst)], "properties": {
-        \#(openAI(limits, minimumTokens: 0)),
-        "prompt": {"anyOf": [{"type": "string"}, \#(tokens),
-          {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": {"type": "string"}},
-          {"type": "array", "minItems": 1, "maxItems": \#(limits.prompts), "items": \#(tokens)}]},
-        "best_of": {"type": "integer", "minimum": 1, "description": "the value of n"},
-        "add_special_tokens": {"type": "boolean"},
-        "logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.completionLogprobs)},
-        "suffix": {"type": "string"}, "tools": \#(refused), "top_logprobs": \#(refused),
-        "prompt_embeds": \#(refused)}}
-      """#
-  }
-
   private static func messages(_ limits: RequestLimits) -> String {
     #"""
     "TextBlocks": {"anyOf": [{"type": "string"},
@@ -444,15 +217,7 @@ enum OpenAPIRequests {
       {"type": "object", "required": ["type"],
         "description": "a tool that the client runs; others are left out, and named in the header",
         "properties": {"type": {"type": "string", "not": {"const": "custom"}}}}]},
-    "MessagesRequest": {"type": "object", "required": ["model", "messages", "max_tokens"], "allOf": [\#(logprobsFirst)], "properties": {
-      \#(sampling), \#(ids(limits)), \#(constraints),
-      "stop": \#(refused), "response_format": \#(refused), "reasoning_effort": \#(refused), "n": {"const": 1},
-      "model": {"type": "string", "minLength": 1},
-      "max_tokens": {"type": "integer", "minimum": 1},
-      "logprobs": {"type": "boolean"},
-      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
-      "system": {"$ref": "#/components/schemas/TextBlocks"},
-      "messages": {"type": "array", "minItems": 1, "maxItems": \#(limits.messages), "items": {"anyOf": [
+    "MessagesMessage": {"anyOf": [
         {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "system"},
           "content": {"$ref": "#/components/schemas/TextBlocks"}}},
         {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "user"},
@@ -460,57 +225,7 @@ enum OpenAPIRequests {
             "items": {"$ref": "#/components/schemas/UserBlock"}}]}}},
         {"type": "object", "required": ["role", "content"], "properties": {"role": {"const": "assistant"},
           "content": {"anyOf": [{"type": "string"}, {"type": "array",
-            "items": {"$ref": "#/components/schemas/AssistantBlock"}}]}}}]}},
-      "stop_sequences": {"type": "array", "maxItems": \#(limits.stops),
-        "items": {"$ref": "#/components/schemas/StopString"}},
-      "tools": {"type": "array", "maxItems": \#(limits.tools),
-        "items": {"$ref": "#/components/schemas/MessagesTool"}},
-      "tool_choice": {"type": "object", "required": ["type"], "properties": {
-        "type": {"enum": ["auto", "any", "tool", "none"]}, "name": {"type": "string"},
-        "disable_parallel_tool_use": {"type": "boolean"}}},
-      "thinking": {"type": "object", "required": ["type"], "properties": {
-        "type": {"enum": ["enabled", "disabled", "adaptive"]},
-        "budget_tokens": {"type": "integer", "minimum": 1}, "display": {"enum": ["summarized", "omitted"]}}},
-      "output_config": {"type": "object", "properties": {
-        "effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
-        "format": {"type": "object", "required": ["type", "schema"],
-          "properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}}}},
-      "metadata": {"type": "object", "properties": {"user_id": {"type": "string"}}},
-      "cache_control": {"type": "object"},
-      "service_tier": {"enum": ["auto", "standard_only"]},
-      "speed": {"enum": ["standard", "fast"]},
-      "inference_geo": {"type": "string"},
-      "context_management": {"type": "object", "properties": {
-        "edits": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}}},
-      "container": \#(refused), "thread": \#(refused), "mcp_servers": \#(refused),
-      "compaction": {"type": "object"}}}
-    """#
-  }
-
-  private static func tokens(_ limits: RequestLimits) -> String {
-    #"""
-    "TokenizeRequest": {"type": "object", "anyOf": [
-      {"required": ["content"], "properties": {"content": {"type": "string"}, "prompt": {"type": "null"},
-        "messages": {"type": "null"}}},
-      {"required": ["prompt"], "properties": {"prompt": {"type": "string"}, "content": {"type": "null"},
-        "messages": {"type": "null"}}},
-      {"required": ["messages"], "properties": {"messages": {"type": "array"}, "content": {"type": "null"},
-        "prompt": {"type": "null"}, "add_special": {"enum": [false, null]},
-        "add_special_tokens": {"enum": [false, null]}}}],
-      "properties": {
-        "model": {"type": "string"}, "content": {"type": "string"}, "prompt": {"type": "string"},
-        "messages": {"type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/ChatMessage"}},
-        "tools": {"type": "array", "items": {"$ref": "#/components/schemas/FunctionTool"}},
-        "add_generation_prompt": {"type": "boolean"}, "continue_final_message": {"type": "boolean"},
-        "chat_template_kwargs": {"type": "object"},
-        "add_special": {"type": "boolean"}, "add_special_tokens": {"type": "boolean"},
-        "parse_special": {"type": "boolean"}, "with_pieces": {"type": "boolean"},
-        "return_token_strs": {"type": "boolean"}}},
-    "ModelRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"}}},
-    "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
-      "model": {"type": "string"},
-      "tokens": {"type": "array", "maxItems": \#(limits.detokenizedTokens),
-        "items": {"type": "integer", "minimum": 0}}}}
+            "items": {"$ref": "#/components/schemas/AssistantBlock"}}]}}}]}
     """#
   }
 }

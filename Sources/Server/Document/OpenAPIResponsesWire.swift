@@ -1,83 +1,30 @@
 // The part of /openapi.json that is about Responses and Conversations.
 
-import JSON
-import Wire
-
 enum OpenAPIResponsesWire {
-  // MARK: Requests
+  /// What describes a request to a provider and changes nothing here.
+  private static let descriptions = #"""
+    "metadata": {"$ref": "#/components/schemas/Metadata"},
+    "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
+    "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
+    "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
+    "prompt_cache_retention": {"type": "string"}
+    """#
 
   /// As JSON Schema, members of an object.
-  static func requests(_ limits: RequestLimits, sampling: String) -> String {
-    #"""
+  static let requests = #"""
     "ResponsesTool": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"},
       "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
       "parameters": {"type": "object"}, "strict": {"type": "boolean"}, "defer_loading": {"type": "boolean"},
       "execution": {"enum": ["server", "client"]}}},
-    "ResponsesRequest": {"type": "object", "required": ["model"], "anyOf": [
-      {"required": ["input"], "properties": {"input": {"type": ["string", "array"]}, "conversation": {"type": "null"}}},
-      {"required": ["conversation"], "properties": {"conversation": {"type": ["string", "object"]},
-        "previous_response_id": {"type": "null"}}},
-      {"required": ["previous_response_id"], "properties": {"previous_response_id": {"type": "string"},
-        "conversation": {"type": "null"}}}], "properties": {
-      \#(sampling),
-      "model": {"type": "string", "minLength": 1},
-      "input": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "maxItems": \#(limits.messages),
-        "items": {"type": "object"}}]},
-      "instructions": {"type": "string"},
-      "previous_response_id": {"type": "string"},
-      "conversation": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["id"],
-        "properties": {"id": {"type": "string"}}}]},
-      "store": {"type": "boolean"}, "background": {"type": "boolean"},
-      "stream_options": {"type": "object", "properties": {"include_obfuscation": {"type": "boolean"}}},
-      "truncation": {"enum": ["auto", "disabled"]},
-      "include": {"type": "array", "maxItems": 100,
-        "items": {"enum": [\#(ResponsesRequest.inclusions.map { "\"\($0)\"" }.joined(separator: ", "))]}},
-      "max_output_tokens": {"type": "integer", "minimum": 1},
-      "max_tool_calls": {"type": "integer", "minimum": 1},
-      "stop": {"anyOf": [{"$ref": "#/components/schemas/StopString"},
-        {"type": "array", "maxItems": \#(limits.stops), "items": {"$ref": "#/components/schemas/StopString"}}]},
-      "top_logprobs": {"type": "integer", "minimum": 0, "maximum": \#(limits.topLogprobs)},
-      "tools": {"type": "array", "maxItems": \#(limits.tools),
-        "items": {"$ref": "#/components/schemas/ResponsesTool"}},
-      "tool_choice": {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object",
-        "required": ["type"], "properties": {"type": {"enum": ["function", "custom", "file_search", "allowed_tools"]},
-          "name": {"type": "string"}, "mode": {"enum": ["auto", "required"]},
-          "tools": {"type": "array", "items": {"type": "object"}}}}]},
-      "parallel_tool_calls": {"type": "boolean"},
-      "text": {"type": "object", "properties": {"verbosity": {"enum": ["low", "medium", "high"]},
-        "format": {"type": "object", "required": ["type"], "properties": {
-          "type": {"enum": ["text", "json_object", "json_schema"]}, "name": {"type": "string"},
-          "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}},
-      "reasoning": {"type": "object", "properties": {"effort": {"type": "string"},
-        "summary": {"enum": ["auto", "concise", "detailed"]},
-        "generate_summary": {"enum": ["auto", "concise", "detailed"]},
-        "context": {"enum": ["auto", "current_turn", "all_turns"]}, "mode": {"type": "string"}}},
-      "thinking": {"anyOf": [{"type": "boolean"}, {"type": "object"}]}, \#(OpenAPIRequests.budgets),
-      "chat_template_kwargs": {"type": "object"},
-      "metadata": {"$ref": "#/components/schemas/Metadata"},
-      "user": {"type": "string"}, "safety_identifier": {"type": "string"},
-      "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
-      "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
-      "prompt_cache_retention": {"type": "string"},
-      "image": {"type": "object", "additionalProperties": false, "properties": {
-        "context_compression": {"enum": ["auto", "enabled", "disabled"]}}},
-      "n": {"enum": [1, null]}, "logprobs": {"enum": [false, null]},
-      "response_format": \#(OpenAPIRequests.refused), "reasoning_effort": \#(OpenAPIRequests.refused),
-      "max_tokens": \#(OpenAPIRequests.refused), "max_completion_tokens": \#(OpenAPIRequests.refused),
-      "messages": \#(OpenAPIRequests.refused),
-      "prompt": \#(OpenAPIRequests.refused), "moderation": \#(OpenAPIRequests.refused),
-      "access_programs": \#(OpenAPIRequests.refused),
-      "context_management": {"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}}},
     "InputItem": {"type": "object", "anyOf": [{"required": ["type"], "properties": {"type": {"type": "string"}}},
       {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
-    "ConversationRequest": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions),
+    "ConversationRequest": {"type": "object", "properties": {\#(descriptions),
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}},
-    "ChatCompletionUpdate": {"type": "object", "required": ["metadata"], "properties": {\#(OpenAPIRequests.descriptions)}},
-    "ConversationUpdate": {"type": "object", "properties": {\#(OpenAPIRequests.descriptions)}},
+    "ChatCompletionUpdate": {"type": "object", "required": ["metadata"], "properties": {\#(descriptions)}},
+    "ConversationUpdate": {"type": "object", "properties": {\#(descriptions)}},
     "ConversationItemsRequest": {"type": "object", "required": ["items"], "properties": {
       "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}}
     """#
-  }
 
   // MARK: Answers
 

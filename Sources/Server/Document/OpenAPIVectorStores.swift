@@ -1,12 +1,8 @@
 // The part of /openapi.json that is about files and vector stores.
 
-import JSON
-import Wire
-
 enum OpenAPIVectorStores {
   /// Bodies, members of an object of schemas.
-  static func requests(_ limits: RequestLimits) -> String {
-    #"""
+  static let requests = #"""
     "Attributes": {"type": "object", "maxProperties": 16, "propertyNames": {"minLength": 1, "maxLength": 64},
       "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
     "FileForm": {"type": "object", "required": ["file", "purpose"], "description": "with the header anthropic-version the purpose may be left out",
@@ -31,51 +27,14 @@ enum OpenAPIVectorStores {
       {"type": "object", "required": ["type", "filters"], "properties": {"type": {"enum": ["and", "or"]},
         "filters": {"type": "array", "minItems": 1, "maxItems": 63,
           "items": {"$ref": "#/components/schemas/AttributeFilter"}}}}]},
-    "UploadRequest": {"type": "object", "required": ["bytes", "filename", "mime_type", "purpose"], "properties": {
-      "bytes": {"type": "integer", "minimum": 1, "maximum": \#(limits.fileBytes)}, "filename": {"type": "string"}, "mime_type": {"type": "string"},
-      "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]},
-      "expires_after": {"type": "object", "required": ["anchor", "seconds"], "properties": {
-        "anchor": {"const": "created_at"}, "seconds": {"type": "integer", "minimum": 60, "maximum": 2592000}}}}},
-    "UploadCompletion": {"type": "object", "required": ["part_ids"], "properties": {
-      "part_ids": {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "string"}},
-      "md5": {"type": "string"}}},
-    "VectorStoreRequest": {"type": "object", "properties": {
-      "name": {"type": "string"}, "description": {"type": "string"},
-      "file_ids": {"type": "array", "maxItems": 500, "items": {"type": "string"}},
-      "metadata": {"$ref": "#/components/schemas/Metadata", "propertyNames": {"minLength": 1}},
-      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
-      "expires_after": {"type": "object", "required": ["anchor", "days"], "properties": {
-        "anchor": {"const": "last_active_at"}, "days": {"type": "integer", "minimum": 1, "maximum": 365}}},
-      "embedding_model": {"type": "string"}}},
-    "VectorStoreFileRequest": {"type": "object", "required": ["file_id"], "properties": {
-      "file_id": {"type": "string"}, "attributes": {"$ref": "#/components/schemas/Attributes"},
-      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"}}},
     "AttributesRequest": {"type": "object", "required": ["attributes"], "properties": {
       "attributes": {"anyOf": [{"$ref": "#/components/schemas/Attributes"}, {"type": "null"}]}}},
-    "VectorStoreFileBatchRequest": {"type": "object", "anyOf": [
-      {"required": ["file_ids"], "properties": {"file_ids": {"type": "array"}, "files": {"type": "null"}}},
-      {"required": ["files"], "properties": {"files": {"type": "array"}, "file_ids": {"type": "null"}}}],
-      "properties": {
-      "file_ids": {"type": "array", "minItems": 1, "maxItems": 2000, "items": {"type": "string"}},
-      "attributes": {"$ref": "#/components/schemas/Attributes"},
-      "chunking_strategy": {"$ref": "#/components/schemas/ChunkingStrategy"},
-      "files": {"type": "array", "minItems": 1, "maxItems": 2000,
-        "items": {"$ref": "#/components/schemas/VectorStoreFileRequest"}}}},
     "RankingOptions": {"type": "object", "properties": {
       "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
       "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},
       "hybrid_search": {"type": "object", "properties": {
-        "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}},
-    "VectorStoreSearchRequest": {"type": "object", "required": ["query"], "properties": {
-      "query": {"anyOf": [{"type": "string", "minLength": 1},
-        {"type": "array", "minItems": 1, "maxItems": 16, "items": {"type": "string", "minLength": 1}}]},
-      "max_num_results": {"type": "integer", "minimum": 1, "maximum": 50},
-      "filters": {"$ref": "#/components/schemas/AttributeFilter"},
-      "ranking_options": {"$ref": "#/components/schemas/RankingOptions"},
-      "rewrite_query": {"type": "boolean"}, "explain": {"type": "boolean"},
-      "exact": {"type": "boolean"}}}
+        "embedding_weight": {"type": "number", "minimum": 0}, "text_weight": {"type": "number", "minimum": 0}}}}}
     """#
-  }
 
   /// In the notation of `OpenAPIResponses`, members of an object.
   static let answers = #"""

@@ -46,10 +46,7 @@ struct EmbeddingsRequest: RequestBody {
     let limits = fields.limits
     (inputs, isList) = try fields.requiredInputs(
       "input", "inputs", maxCount: limits.embeddingInputs,
-      """
-      a text, token ids, or a list of up to \(limits.embeddingInputs) of either; up to \
-      \(limits.embeddingTokens) tokens together; an empty text is one, where the model's special tokens remain
-      """,
+      "a text, token ids, or up to \(limits.embeddingInputs) of either with \(limits.embeddingTokens) tokens together",
       like: #""Hello!""#)
     encoding =
       try fields.word(
@@ -73,7 +70,7 @@ struct EmbeddingsRequest: RequestBody {
     guard
       let value = fields.value(
         "dimensions", Shape.integer(1...Int.max),
-        "the first elements, normalised again; for models that were trained for it, or any with `--allow-truncation`",
+        "the first elements; for models trained for it, or any with `--allow-truncation`",
         like: "2")
     else { return nil }
     if case .int(let count) = value, count > 0 { return count }

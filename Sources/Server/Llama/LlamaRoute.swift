@@ -14,21 +14,21 @@ struct LlamaRoute {
   static func tables(_ server: ServerContext) -> [RouteTable] {
     let route = LlamaRoute(server: server)
     func table(
-      _ index: Int, _ id: String, _ summary: String, _ body: String, _ handler: @escaping Route.Handler
+      _ index: Int, _ id: String, _ summary: String, _ body: DescribedBody, _ handler: @escaping Route.Handler
     ) -> RouteTable {
       RouteTable(
         Wire.llama[index],
         [
-          .post(Wire.llama[index].root, id, summary, reads: .named(body), gives: "LlamaAnswer", handler) {
+          .post(Wire.llama[index].root, id, summary, reads: body, gives: "LlamaAnswer", handler) {
             $0.event = "LlamaAnswer"
           }
         ])
     }
     return [
       table(
-        0, "llamaCompletion", "Goes on with a text (llama-server)", "LlamaCompletionRequest", route.complete),
-      table(1, "llamaCompletions", "The same", "LlamaCompletionRequest", route.complete),
-      table(2, "llamaInfill", "Fills in the middle (llama-server)", "LlamaInfillRequest", route.infill),
+        0, "llamaCompletion", "Goes on with a text (llama-server)", .llamaCompletion, route.complete),
+      table(1, "llamaCompletions", "The same", .llamaCompletion, route.complete),
+      table(2, "llamaInfill", "Fills in the middle (llama-server)", .llamaInfill, route.infill),
     ]
   }
 
@@ -87,5 +87,15 @@ extension APIError {
     case 429: "rate_limit_error"
     default: "server_error"
     }
+  }
+}
+
+extension DescribedBody {
+  fileprivate static let llamaCompletion = DescribedBody("LlamaCompletionRequest") {
+    (fields) throws(APIError) in
+    _ = try LlamaRequest(&fields, isInfill: false)
+  }
+  fileprivate static let llamaInfill = DescribedBody("LlamaInfillRequest") { (fields) throws(APIError) in
+    _ = try LlamaRequest(&fields, isInfill: true)
   }
 }

@@ -17,11 +17,11 @@ struct MessagesRoute {
       [
         .post(
           "/v1/messages", "createMessage", "Answers a conversation (Anthropic)",
-          reads: .named("MessagesRequest"), gives: "Message", route.respond
+          reads: .messages, gives: "Message", route.respond
         ) { $0.event = "MessageEvent" },
         .post(
           "/v1/messages/count_tokens", "countMessageTokens",
-          "Counts the tokens of a conversation (Anthropic)", reads: .named("MessagesCountRequest"),
+          "Counts the tokens of a conversation (Anthropic)", reads: .messagesToCount,
           gives: "MessageTokens", route.countTokens),
       ])
   }
@@ -80,5 +80,15 @@ extension Wire {
   static let messages = Wire(root: "/v1/messages", idHeader: "request-id", schema: "MessagesError") {
     error, requestID in
     MessagesError(error, requestID: requestID).json
+  }
+}
+
+extension DescribedBody {
+  fileprivate static let messages = DescribedBody("MessagesRequest") { (fields) throws(APIError) in
+    _ = try MessagesRequest(&fields, onlyCounts: false)
+  }
+  fileprivate static let messagesToCount = DescribedBody("MessagesCountRequest") {
+    (fields) throws(APIError) in
+    _ = try MessagesRequest(&fields, onlyCounts: true)
   }
 }

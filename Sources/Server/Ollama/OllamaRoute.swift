@@ -27,18 +27,18 @@ struct OllamaRoute {
       [
         .post(
           "/api/chat", "ollamaChat", "Ollama's chat: lines of JSON, or one object",
-          reads: .named("OllamaChatRequest"), gives: "OllamaChat", route.chat
+          reads: .ollamaChat, gives: "OllamaChat", route.chat
         ) { $0.answersInLines() },
         .post(
           "/api/generate", "ollamaGenerate", "Ollama's completion of one prompt",
-          reads: .named("OllamaGenerateRequest"), gives: "OllamaCompletion", route.generate
+          reads: .ollamaPrompt, gives: "OllamaCompletion", route.generate
         ) { $0.answersInLines() },
         .post(
-          "/api/embed", "ollamaEmbed", "Vectors of texts (Ollama)", reads: .named("OllamaEmbedRequest"),
+          "/api/embed", "ollamaEmbed", "Vectors of texts (Ollama)", reads: .ollamaTexts,
           gives: "OllamaVectors", vectors.embed),
         .post(
           "/api/embeddings", "ollamaEmbedOne", "The vector of a text (Ollama)",
-          reads: .named("OllamaEmbedOneRequest"), gives: "OllamaVector", vectors.embedOne),
+          reads: .ollamaText, gives: "OllamaVector", vectors.embedOne),
         .get(
           "/api/version", "ollamaVersion", "The version of Ollama's API", gives: "OllamaVersion",
           models.version),
@@ -47,19 +47,19 @@ struct OllamaRoute {
           "/api/ps", "ollamaRunning", "The loaded models, as Ollama lists them", gives: "OllamaList",
           models.running),
         .post(
-          "/api/show", "ollamaShow", "One model, as Ollama describes it", reads: .named("OllamaModelRequest"),
+          "/api/show", "ollamaShow", "One model, as Ollama describes it", reads: .ollamaModel,
           models.show),
         .post(
           "/api/pull", "ollamaPull", "Fetches a model from the hub; progress as lines", for: .admins,
-          reads: .named("OllamaModelRequest"), pull.pull
+          reads: .ollamaModel, pull.pull
         ) { $0.answersInLines() },
         .delete(
           "/api/delete", "ollamaDelete", "Removes a model from the cache", for: .admins,
-          reads: .named("OllamaModelRequest"), pull.delete),
+          reads: .ollamaModel, pull.delete),
       ]
         + [("create", "ollamaCreate"), ("copy", "ollamaCopy"), ("push", "ollamaPush")].map { name, id in
           .post(
-            "/api/\(name)", id, "Refused", reads: .named("OllamaModelRequest"),
+            "/api/\(name)", id, "Refused", reads: .ollamaModel,
             refusal(400, "\(name) is not supported by mlxserve"))
         })
   }
@@ -182,4 +182,23 @@ extension ModelFleet {
       status: 404, code: "model_not_found", param: "model",
       message: "model '\(APIError.shortened(name))' not found")
   }
+}
+
+extension DescribedBody {
+  fileprivate static let ollamaModel = DescribedBody("OllamaModelRequest") { (fields) throws(APIError) in
+    _ = try OllamaRequest.model(&fields)
+  }
+  fileprivate static let ollamaChat = DescribedBody(
+    "OllamaChatRequest",
+    like: ["model": "demo", "messages": [["role": "user", "content": "Hello!"]], "stream": false]
+  ) { (fields) throws(APIError) in _ = try OllamaRequest(chat: &fields) }
+  fileprivate static let ollamaPrompt = DescribedBody(
+    "OllamaGenerateRequest", like: ["model": "demo", "prompt": "Hello!", "stream": false]
+  ) { (fields) throws(APIError) in _ = try OllamaRequest(generate: &fields) }
+  fileprivate static let ollamaTexts = DescribedBody(
+    "OllamaEmbedRequest", like: ["model": "minilm", "input": "Hello!"]
+  ) { (fields) throws(APIError) in _ = try OllamaEmbedRequest(&fields) }
+  fileprivate static let ollamaText = DescribedBody(
+    "OllamaEmbedOneRequest", like: ["model": "minilm", "prompt": "Hello!"]
+  ) { (fields) throws(APIError) in _ = try OllamaEmbedRequest(single: &fields) }
 }

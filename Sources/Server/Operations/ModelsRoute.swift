@@ -35,11 +35,11 @@ struct ModelsRoute {
           gives: "AnyModel", route.retrieve
         ) { $0.error = "AnyModelError" },
         .post(
-          "/models/load", "loadModel", "Begins to load a model", for: .admins, reads: .named("ModelRequest"),
+          "/models/load", "loadModel", "Begins to load a model", for: .admins, reads: .of(ModelRequest.self),
           gives: "ModelChange", route.load
         ) { $0.isAccepted = true },
         .post(
-          "/models/unload", "unloadModel", "Unloads a model", for: .admins, reads: .named("ModelRequest"),
+          "/models/unload", "unloadModel", "Unloads a model", for: .admins, reads: .of(ModelRequest.self),
           gives: "ModelChange", route.unload
         ) { $0.isAccepted = true },
       ])

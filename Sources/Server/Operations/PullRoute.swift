@@ -17,7 +17,7 @@ struct PullRoute {
       [
         .post(
           "/models/pull", "pullModel", "Fetches a model from the hub; progress as events", for: .admins,
-          reads: .named("ModelRequest"), route.pull
+          reads: .of(ModelRequest.self), route.pull
         ) { $0.contentType = "text/event-stream" }
       ])
   }

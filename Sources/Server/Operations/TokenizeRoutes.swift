@@ -20,21 +20,21 @@ struct TokenizeRoutes {
       [
         .post(
           "/v1/chat/completions/input_tokens", "countChatTokens", "Counts the tokens of a conversation",
-          reads: .named("ChatRequest"), gives: "InputTokens", routes.countInput),
+          reads: .of(ChatRequest.self), gives: "InputTokens", routes.countInput),
         .post(
-          "/tokenize", "tokenize", "Text or a conversation to tokens", reads: .named("TokenizeRequest"),
+          "/tokenize", "tokenize", "Text or a conversation to tokens", reads: .of(TokenizeRequest.self),
           gives: "TokenizeResponse", routes.tokenize
         ) {
           $0.query = ["model"]
           $0.isTEI(too: .of(TEITokenizeRequest.self))
         },
         .post(
-          "/detokenize", "detokenize", "Tokens to text", reads: .named("DetokenizeRequest"),
+          "/detokenize", "detokenize", "Tokens to text", reads: .of(DetokenizeRequest.self),
           gives: "DetokenizeResponse", routes.detokenize
         ) { $0.query = ["model"] },
         .post(
           "/apply-template", "applyTemplate", "A conversation to the text of its prompt",
-          reads: .named("TemplateRequest"), gives: "TemplateResponse", routes.applyTemplate),
+          reads: .template, gives: "TemplateResponse", routes.applyTemplate),
       ])
   }
 
@@ -137,5 +137,13 @@ struct TokenizeRoutes {
     let request = try ChatRequest(
       RequestFiles(core).read(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
     return (try core.prompt(of: request), request)
+  }
+}
+
+extension DescribedBody {
+  /// A chat request that need not name its model.
+  fileprivate static let template = DescribedBody("TemplateRequest") { (fields) throws(APIError) in
+    try fields.anyModel()
+    _ = try ChatRequest(rest: &fields)
   }
 }

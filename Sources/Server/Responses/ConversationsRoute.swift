@@ -16,18 +16,23 @@ struct ConversationsRoute {
       [
         .post(
           "/v1/conversations", "createConversation", "Begins a conversation",
-          reads: .named("ConversationRequest"), gives: "Conversation", route.create
+          reads: .named("ConversationRequest", like: ["metadata": ["topic": "greetings"]]),
+          gives: "Conversation", route.create
         ) { $0.bodyIsOptional = true },
         .get(one, "retrieveConversation", "A conversation", gives: "Conversation", route.retrieve),
         .post(
-          one, "updateConversation", "Changes its metadata", reads: .named("ConversationUpdate"),
+          one, "updateConversation", "Changes its metadata",
+          reads: .named("ConversationUpdate", like: ["metadata": ["topic": "farewells"]]),
           gives: "Conversation", route.update),
         .delete(one, "deleteConversation", "Forgets a conversation", gives: "Deleted", route.delete),
         .get(one + "/items", "listConversationItems", "Its items", gives: "ItemList", route.items) {
           $0.query = ["after", "limit", "order", "include"]
         },
         .post(
-          one + "/items", "addConversationItems", "Adds items", reads: .named("ConversationItemsRequest"),
+          one + "/items", "addConversationItems", "Adds items",
+          reads: .named(
+            "ConversationItemsRequest",
+            like: ["items": [["type": "message", "role": "user", "content": "Hello!"]]]),
           gives: "ItemList", route.addItems),
         .get(one + "/items/:item", "retrieveConversationItem", "One item", gives: "Item", route.item),
         .delete(

@@ -17,7 +17,7 @@ struct ResponsesRoute {
       [
         .post(
           "/v1/responses", "createResponse", "Answers a conversation (Responses)",
-          reads: .named("ResponsesRequest"), gives: "Response", route.create
+          reads: .responses, gives: "Response", route.create
         ) { $0.event = "ResponseEvent" },
         .get(
           "/v1/responses", "connectResponses", "Upgrade to a WebSocket that takes messages response.create",
@@ -25,10 +25,10 @@ struct ResponsesRoute {
         ) { $0.status = "101" },
         .post(
           "/v1/responses/input_tokens", "countResponseTokens", "Counts the tokens of a prompt",
-          reads: .named("ResponsesRequest"), gives: "InputTokens", route.countTokens),
+          reads: .responses, gives: "InputTokens", route.countTokens),
         .post(
           "/v1/responses/compact", "compactResponse", "A conversation as one item",
-          reads: .named("ResponsesRequest"), gives: "Compaction", route.compact),
+          reads: .responses, gives: "Compaction", route.compact),
         .get(
           one, "retrieveResponse", "A stored response, or its events again", gives: "Response", route.retrieve
         ) { ($0.event, $0.query) = ("ResponseEvent", ["stream", "starting_after", "include"]) },
@@ -268,4 +268,10 @@ extension Request {
     }
     return ResponseObject.list(Array(ordered.prefix(limit)), hasMore: ordered.count > limit)
   }
+}
+
+extension DescribedBody {
+  fileprivate static let responses = DescribedBody(
+    "ResponsesRequest", like: ["model": "demo", "input": "Hello!"]
+  ) { (fields) throws(APIError) in _ = try ResponsesRequest(&fields) }
 }

@@ -14,7 +14,8 @@ struct StoreFilesRoute {
     let (files, batches) = (one + "/files", one + "/file_batches")
     return [
       .post(
-        files, "createVectorStoreFile", "Puts a file into a store", reads: .named("VectorStoreFileRequest"),
+        files, "createVectorStoreFile", "Puts a file into a store",
+        reads: .of(StoreFileRequest.self, "VectorStoreFileRequest"),
         gives: "VectorStoreFile", create),
       .get(files, "listVectorStoreFiles", "The files of a store", gives: "VectorStoreFileList", list) {
         $0.query = ["after", "before", "limit", "order", "filter"]
@@ -23,7 +24,8 @@ struct StoreFilesRoute {
         files + "/:file", "retrieveVectorStoreFile", "A file of a store", gives: "VectorStoreFile", retrieve),
       .post(
         files + "/:file", "updateVectorStoreFile", "Changes the attributes of a file",
-        reads: .named("AttributesRequest"), gives: "VectorStoreFile", update),
+        reads: .named("AttributesRequest", like: ["attributes": ["year": 2025]]), gives: "VectorStoreFile",
+        update),
       .delete(
         files + "/:file", "deleteVectorStoreFile", "Takes a file out of a store", gives: "Deleted", delete),
       .get(
@@ -31,7 +33,9 @@ struct StoreFilesRoute {
         gives: "VectorStoreFileContent", content),
       .post(
         batches, "createVectorStoreFileBatch", "Puts several files into a store",
-        reads: .named("VectorStoreFileBatchRequest"), gives: "VectorStoreFileBatch", createBatch),
+        reads: .of(
+          FileBatchRequest.self, "VectorStoreFileBatchRequest", like: ["file_ids": ["file-1", "file-2"]]),
+        gives: "VectorStoreFileBatch", createBatch),
       .get(
         batches + "/:batch", "retrieveVectorStoreFileBatch", "How far a batch is",
         gives: "VectorStoreFileBatch", retrieveBatch),

@@ -15,14 +15,14 @@ struct UploadsRoute {
       .openAI,
       [
         .post(
-          "/v1/uploads", "createUpload", "Begins a file that comes in parts", reads: .named("UploadRequest"),
+          "/v1/uploads", "createUpload", "Begins a file that comes in parts", reads: .of(UploadRequest.self),
           gives: "Upload", route.create),
         .post(
           one + "/parts", "addUploadPart", "Takes a part as multipart/form-data", gives: "UploadPart",
           route.add
         ) { $0.form = "PartForm" },
         .post(
-          one + "/complete", "completeUpload", "Makes a file of the parts", reads: .named("UploadCompletion"),
+          one + "/complete", "completeUpload", "Makes a file of the parts", reads: .of(UploadCompletion.self),
           gives: "Upload", route.complete),
         .post(one + "/cancel", "cancelUpload", "Forgets the parts", gives: "Upload", route.cancel),
       ])

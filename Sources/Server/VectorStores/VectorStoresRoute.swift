@@ -20,7 +20,8 @@ struct VectorStoresRoute {
       .openAI,
       [
         .post(
-          all, "createVectorStore", "Makes a vector store", reads: .named("VectorStoreRequest"),
+          all, "createVectorStore", "Makes a vector store",
+          reads: .of(VectorStoreRequest.self, like: ["name": "Notes"]),
           gives: "VectorStore", route.create
         ) { $0.bodyIsOptional = true },
         .get(all, "listVectorStores", "The client's vector stores", gives: "VectorStoreList", route.list) {
@@ -28,14 +29,16 @@ struct VectorStoresRoute {
         },
         .get(one, "retrieveVectorStore", "A vector store", gives: "VectorStore", route.retrieve),
         .post(
-          one, "updateVectorStore", "Changes name, metadata and expiry", reads: .named("VectorStoreRequest"),
+          one, "updateVectorStore", "Changes name, metadata and expiry",
+          reads: .of(VectorStoreRequest.self, like: ["name": "Notes"]),
           gives: "VectorStore", route.update
         ) { $0.bodyIsOptional = true },
         .delete(
           one, "deleteVectorStore", "Deletes a vector store; its files stay", gives: "Deleted", route.delete),
         .post(
           one + "/search", "searchVectorStore", "Searches by meaning and by words",
-          reads: .named("VectorStoreSearchRequest"), gives: "VectorStoreSearchPage", route.search),
+          reads: .of(StoreSearchRequest.self, "VectorStoreSearchRequest"), gives: "VectorStoreSearchPage",
+          route.search),
       ] + files.routes(one))
   }
 

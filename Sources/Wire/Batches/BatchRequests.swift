@@ -31,8 +31,7 @@ package struct BatchLine: Sendable, Equatable {
         status: 400, code: "mismatched_endpoint", param: "url",
         message: "The url '\(APIError.shortened(url))' is not the batch's endpoint, '\(endpoint)'.")
     }
-    guard let body = try fields.object("body") else { throw .missing("body") }
-    self.body = body
+    body = try fields.requiredMembers("body")
     try checkBody(name: "body")
   }
 
@@ -43,9 +42,10 @@ package struct BatchLine: Sendable, Equatable {
   }
 
   fileprivate static func id(_ fields: inout Fields) throws(APIError) -> String {
-    guard let id = try fields.string("custom_id", maxBytes: bytesOfID) else {
-      throw .missing(fields.name(of: "custom_id"))
-    }
+    let value = try fields.required(
+      "custom_id", #"{"type": "string", "minLength": 1, "maxLength": \#(bytesOfID)}"#,
+      "tells it from the others of its batch", like: #""1""#)
+    let id = try fields.string("custom_id", maxBytes: bytesOfID) ?? value.stringValue ?? ""
     guard !id.utf8.isEmpty else { throw .invalidValue(fields.name(of: "custom_id"), "it is empty") }
     return id
   }
@@ -61,73 +61,52 @@ package struct BatchLine: Sendable, Equatable {
 }
 
 /// POST /v1/batches.
-package struct BatchCreation: Sendable {
+package struct BatchCreation: RequestBody {
   /// What every request of the batch is for.
   package var endpoint: String
   package var inputFile: String
   package var metadata: JSONObject?
   /// How long its files are kept, seconds; nil for ever.
   package var outputSeconds: Int?
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package var ignored: [String] = []
 
   /// The endpoints of which there are batches.
   package static let endpoints = [
     "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses",
   ]
 
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    inputFile = try fields.requiredString("input_file_id")
-    guard let endpoint = try fields.word("endpoint", of: Self.endpoints) else { throw .missing("endpoint") }
-    self.endpoint = endpoint
-    guard try fields.word("completion_window", of: ["24h"]) != nil else {
-      throw .missing("completion_window")
-    }
+  package init(_ fields: inout Fields) throws(APIError) {
+    inputFile = try fields.requiredString("input_file_id", like: #""file-1""#)
+    endpoint = try fields.requiredWord("endpoint", of: Self.endpoints)
+    _ = try fields.requiredWord("completion_window", of: ["24h"])
     metadata = try Attributes.metadata(&fields)
-    if var expiry = try fields.fields("output_expires_after") {
-      guard try expiry.word("anchor", of: ["created_at"]) != nil else {
-        throw .missing("output_expires_after.anchor")
-      }
-      guard let seconds = try expiry.integer("seconds", in: 3_600...2_592_000) else {
-        throw .missing("output_expires_after.seconds")
-      }
-      outputSeconds = seconds
-    }
-    ignored = fields.unread
+    outputSeconds = try fields.lifetime("output_expires_after", in: 3_600...2_592_000)
   }
 }
 
 /// POST /v1/messages/batches.
-package struct MessageBatchCreation: Sendable {
+package struct MessageBatchCreation: RequestBody {
   package var lines: [BatchLine]
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package var ignored: [String] = []
 
   /// Most requests of a batch.
   package static let mostRequests = 100_000
 
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    guard let requests = try fields.array("requests", maxCount: Self.mostRequests) else {
-      throw .missing("requests")
-    }
-    guard !requests.isEmpty else { throw .invalidValue("requests", "it is empty") }
-    lines = []
+  package init(_ fields: inout Fields) throws(APIError) {
     var known: Set<ByteKey> = []
-    for (index, value) in requests.enumerated() {
-      var request = try Fields(value, path: "requests[\(index)]")
+    let requests = try fields.objects("requests", maxCount: Self.mostRequests) { (request) throws(APIError) in
       let id = try BatchLine.id(&request)
-      guard known.insert(ByteKey(id)).inserted else {
+      guard request.isNoted || known.insert(ByteKey(id)).inserted else {
         throw .invalidValue(request.name(of: "custom_id"), "another request of the batch has it")
       }
-      guard let body = try request.object("params") else { throw .missing(request.name(of: "params")) }
-      let line = BatchLine(customID: id, body: body)
+      let params = try request.requiredMembers(
+        "params", like: #"{"model":"demo","max_tokens":64,"messages":[{"role":"user","content":"Hello!"}]}"#)
+      let line = BatchLine(customID: id, body: params)
       try line.checkBody(name: request.name(of: "params"))
-      lines.append(line)
+      return line
     }
-    ignored = fields.unread
+    if requests == nil { _ = try fields.required("requests") }
+    lines = requests ?? []
+    guard fields.isNoted || !lines.isEmpty else { throw .invalidValue("requests", "it is empty") }
   }
 }

@@ -3,7 +3,7 @@
 package import JSON
 
 /// A request for a conversation's next message that has been checked. Every wire with conversations is read into one.
-package struct ChatRequest: Sendable {
+package struct ChatRequest: RequestBody {
   /// Checked messages as objects without null members, with placeholders for images and audio.
   package var messages: [JSONValue] = []
   /// What the placeholders stand for.
@@ -53,42 +53,48 @@ extension ChatRequest {
   /// The tool that the model knows by a name.
   package func tool(named name: String) -> Tool? { tools.first { $0.name.utf8.elementsEqual(name.utf8) } }
 
-  /// Reads the body of a chat request.
-  ///
-  /// - Parameter vocabularySize: token ids in the body must be below it.
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
-    var fields = try Fields(body)
-    _ = try fields.model()
-    try self.init(&fields, limits: limits, vocabularySize: vocabularySize)
+  package init(_ fields: inout Fields) throws(APIError) {
+    _ = try fields.model(
+      "an id of `/v1/models`, exactly, or an alias; another one: 404 `model_not_found`"
+    )
+    try self.init(rest: &fields)
   }
 
   /// Reads all fields but `model`.
-  init(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
+  package init(rest fields: inout Fields) throws(APIError) {
+    let limits = fields.limits
     var reader = MessageReader(limits: limits)
     set(try reader.read(&fields))
     try Self.refuseUnsupported(&fields)
-    let own = try Self.format(&fields, limits: limits)
-    format = try ResponseFormat.read(&fields, own: own, limits: limits)
+    let own = try Self.format(&fields)
+    format = try ResponseFormat.read(&fields, own: own)
     set(try ToolSelection(chat: &fields, search: &fileSearch, limits: limits))
-    options = try GenerationOptions(&fields, limits: limits, vocabularySize: vocabularySize)
-    try options.readAnswers(&fields, limits: limits)
-    topLogprobs = try Self.topLogprobs(&fields, limits: limits)
-    templateArguments = try Self.templateArguments(&fields, limits: limits)
-    var unknown: [String] = []
-    set(try ThinkingOptions(chat: &fields, templateArguments: templateArguments, unknown: &unknown))
-    continuesFinalMessage = try fields.bool("continue_final_message") ?? false
+    options = try GenerationOptions(&fields)
+    try options.readAnswers(&fields)
+    topLogprobs = try Self.topLogprobs(&fields)
+    templateArguments = try Self.templateArguments(&fields)
+    set(try ThinkingOptions(chat: &fields, templateArguments: templateArguments, unknown: &ignored))
+    continuesFinalMessage =
+      try fields.bool(
+        "continue_final_message",
+        "goes on with an assistant message that stands last and has text",
+        like: "false") ?? false
     addsGenerationPrompt = try fields.bool("add_generation_prompt") ?? !continuesFinalMessage
     try Self.checkContinuation(continuesFinalMessage, addsGenerationPrompt, messages)
     prediction = try Self.prediction(&fields)
-    isStored = try fields.bool("store") ?? false
+    isStored =
+      try fields.bool("store", "the answer is kept, streamed or not; false by default; see below") ?? false
     try Self.acceptHints(&fields)
-    echoes = try fields.bool("echo") ?? false
+    echoes =
+      try fields.bool(
+        "echo", "with `continue_final_message` the answer begins with the text that it continues",
+        like: "false")
+      ?? false
     if echoes, !continuesFinalMessage {
       throw .invalidValue("echo", "it needs 'continue_final_message': true")
     }
     try checkFileSearch()
-    ignored = try ForeignFields.unknown(in: fields) + unknown
+    try ForeignFields.check(&fields)
   }
 
   /// An answer that is searched for is made of several generations: what is told of one alone cannot be told of it.
@@ -124,9 +130,13 @@ extension ChatRequest {
   }
 
   /// `response_format`.
-  static func format(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ResponseFormat? {
+  static func format(_ fields: inout Fields) throws(APIError) -> ResponseFormat? {
+    _ = fields.value(
+      "response_format", Shape.named("ResponseFormat"),
+      "`text`, `json_object` (with `schema` too), `json_schema` or `structural_tag`; see below",
+      like: #"{"type":"text"}"#)
     guard var format = try fields.fields("response_format") else { return nil }
-    let reader = FormatReader(limits: limits)
+    let reader = FormatReader(limits: fields.limits)
     return try reader.typed(&format) { (format) throws(APIError) in
       var description = try format.requiredFields("json_schema")
       return try reader.described(&description)
@@ -134,7 +144,9 @@ extension ChatRequest {
   }
 
   private static func refuseUnsupported(_ fields: inout Fields) throws(APIError) {
-    if let modalities = try fields.array("modalities", maxCount: 16) {
+    if let modalities = try fields.array(
+      "modalities", of: #"{"const": "text"}"#, maxCount: 16, "`audio` is refused", like: #"["text"]"#)
+    {
       for modality in modalities {
         guard let word = modality.stringValue else {
           throw .wrongType("modalities", expected: "an array of strings", found: modality)
@@ -144,9 +156,9 @@ extension ChatRequest {
         }
       }
     }
-    _ = try fields.object("audio")
-    try fields.refuse("functions", because: "it is deprecated; use 'tools'")
-    try fields.refuse("function_call", because: "it is deprecated; use 'tool_choice'")
+    _ = try fields.object("audio", .accepted("means nothing without the audio modality"))
+    try fields.refuse("functions", because: "it is deprecated; use 'tools'", like: "[]")
+    try fields.refuse("function_call", because: "it is deprecated; use 'tool_choice'", like: #""auto""#)
     try fields.refuse("moderation", because: "this server does not moderate")
     try fields.refuse("web_search_options", because: "this server does not search the web")
     try fields.refuse("chat_template", because: "the template comes with the model")
@@ -155,13 +167,23 @@ extension ChatRequest {
   /// Fields that only hint; their types are checked.
   private static func acceptHints(_ fields: inout Fields) throws(APIError) {
     try GenerationOptions.acceptDescriptions(&fields)
-    _ = try fields.word("verbosity", of: ["low", "medium", "high"])
+    _ = try fields.word("verbosity", of: ["low", "medium", "high"], .accepted())
   }
 
   /// Alternatives to report with each token; nil for no log probabilities.
-  static func topLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> Int? {
-    let isWanted = try fields.bool("logprobs") ?? false
-    let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs)
+  static func topLogprobs(_ fields: inout Fields) throws(APIError) -> Int? {
+    let isWanted =
+      try fields.bool(
+        "logprobs",
+        "of the content's tokens, by the model's own distribution, before bias, penalties and temperature"
+      ) ?? false
+    let top = try fields.integer(
+      "top_logprobs", in: 0...fields.limits.topLogprobs, "alternatives to each, with `logprobs`", like: "3")
+    fields.rule(
+      #"""
+      {"anyOf": [{"properties": {"top_logprobs": {"enum": [0, null]}}},
+        {"required": ["logprobs"], "properties": {"logprobs": {"const": true}}}]}
+      """#)
     if let top, top > 0, !isWanted {
       throw .invalidValue("top_logprobs", "it is only allowed together with 'logprobs': true")
     }
@@ -173,6 +195,9 @@ extension ChatRequest {
 
 extension ChatRequest {
   private static func prediction(_ fields: inout Fields) throws(APIError) -> String? {
+    _ = fields.value(
+      "prediction", Shape.object, "tokens that match are computed together; the answer does not change",
+      like: #"{"type":"content","content":"x"}"#)
     guard var prediction = try fields.fields("prediction") else { return nil }
     _ = try prediction.word("type", of: ["content"])
     switch prediction.value("content") {
@@ -203,11 +228,15 @@ extension ChatRequest {
   ]
 
   /// `chat_template_kwargs`, which Responses has too.
-  static func templateArguments(_ fields: inout Fields, limits: RequestLimits) throws(APIError)
-    -> JSONObject
-  {
+  static func templateArguments(_ fields: inout Fields) throws(APIError) -> JSONObject {
     let name = "chat_template_kwargs"
-    guard let arguments = try fields.object(name) else { return JSONObject() }
+    let limits = fields.limits
+    guard
+      let arguments = try fields.object(
+        name,
+        "variables of the chat template, up to 64 KiB; those that the server sets are refused",
+        like: #"{"enable_thinking":false}"#)
+    else { return JSONObject() }
     for key in ownVariables where arguments[key] != nil {
       throw .invalidValue("\(name).\(key)", "the server sets this variable itself")
     }

@@ -10,8 +10,20 @@ extension ThinkingOptions {
   init(chat fields: inout Fields, templateArguments: JSONObject, unknown: inout [String]) throws(APIError) {
     self.init()
     try readSwitches(&fields)
-    var level = try fields.word("reasoning_effort", of: Self.efforts)
+    var level = try fields.word(
+      "reasoning_effort", of: Self.efforts,
+      "`none` switches thinking off, others on; a budget where the template has no levels"
+    )
     var isHidden = false
+    _ = fields.value(
+      "reasoning",
+      #"""
+      {"type": "object", "properties": {"effort": \#(Shape.words(Self.efforts)),
+        "max_tokens": {"type": "integer", "minimum": 0}, "enabled": {"type": "boolean"},
+        "exclude": {"type": "boolean"}, "summary": {"type": "string"}}}
+      """#,
+      "`effort` (`reasoning_effort` wins), `max_tokens` (a budget), `enabled`, `exclude` (hides it)",
+      like: #"{"effort":"low"}"#)
     if var reasoning = try fields.fields("reasoning") {
       let other = try reasoning.word("effort", of: Self.efforts)
       level = level ?? other
@@ -23,7 +35,9 @@ extension ThinkingOptions {
       _ = reasoning.value("summary")
       unknown += reasoning.unread.map { "reasoning." + $0 }
     }
-    showsReasoning = try fields.bool("include_reasoning") ?? !isHidden
+    showsReasoning =
+      try fields.bool(
+        "include_reasoning", "false hides the reasoning; it is still counted", like: "false") ?? !isHidden
     try settle(level: level, templateArguments: templateArguments)
   }
 }

@@ -9,7 +9,11 @@ extension ToolSelection {
     chat fields: inout Fields, search: inout FileSearchTool?, limits: RequestLimits
   ) throws(APIError) {
     self.init()
-    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+    let tools = try fields.array(
+      "tools", of: Shape.named("ChatTool"), maxCount: limits.tools,
+      "up to \(limits.tools) functions, custom tools and [`file_search`](vector-stores.md#in-an-answer); see below",
+      like: #"[{"type":"function","function":{"name":"f"}}]"#)
+    for (index, value) in (tools ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       let type = try tool.requiredString("type")
       switch type {
@@ -23,8 +27,11 @@ extension ToolSelection {
       default: try drop(tool, type: type, limits: limits)
       }
     }
-    allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
+    allowsParallelCalls =
+      try fields.bool(
+        "parallel_tool_calls", "false ends the answer after its first call", like: "false") ?? true
     loadAll()
+    _ = fields.value("tool_choice", Shape.named("ToolChoice"), "all forms; see below", like: #""none""#)
     try choose(
       ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(chat: &choice) })
   }

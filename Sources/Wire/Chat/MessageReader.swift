@@ -16,10 +16,9 @@ struct MessageReader {
   private static let roles = ["system", "developer", "user", "assistant", "tool"]
 
   mutating func read(_ fields: inout Fields) throws(APIError) -> Transcript {
-    guard let values = try fields.array("messages", maxCount: limits.messages) else {
-      throw .missing("messages")
-    }
-    guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
+    let values = try fields.requiredArray(
+      "messages", of: Shape.named("ChatMessage"), maxCount: limits.messages, "see below",
+      like: #"[{"role":"user","content":"Hello!"}]"#)
     for (index, value) in values.enumerated() {
       transcript.append(try readMessage(value, path: "messages[\(index)]"))
     }

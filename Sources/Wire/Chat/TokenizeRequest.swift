@@ -1,9 +1,9 @@
 // The bodies of POST /tokenize and /detokenize, as clients of vLLM and of llama.cpp send them.
 
-package import JSON
+import JSON
 
 /// What is to be taken apart into tokens, and how.
-package struct TokenizeRequest: Sendable {
+package struct TokenizeRequest: RequestBody {
   /// A text, or a conversation by way of the chat template.
   package enum Input: Sendable {
     case text(String)
@@ -19,25 +19,37 @@ package struct TokenizeRequest: Sendable {
   package var wantsPieces: Bool
   /// Whether the vocabulary's spellings are wanted too.
   package var wantsStrings: Bool
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package var ignored: [String] = []
 }
 
 extension TokenizeRequest {
-  /// - Throws: the first problem found, with the path of its field. `model` may be missing.
-  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
-    var fields = try Fields(body)
-    let model = try fields.string("model")
-    let short = try fields.bool("add_special")
-    let addsSpecial = try fields.bool("add_special_tokens") ?? short
-    parsesSpecialTokens = try fields.bool("parse_special") ?? true
-    wantsPieces = try fields.bool("with_pieces") ?? false
-    wantsStrings = try fields.bool("return_token_strs") ?? false
-    let given = ["content", "prompt", "messages"].filter { fields.value($0) != nil }
-    guard let kind = given.first else { throw .missing("content") }
-    guard given.count == 1 else {
-      throw .invalidValue(given[1], "it cannot be given together with '\(kind)'")
-    }
+  package init(_ fields: inout Fields) throws(APIError) {
+    let model = try fields.string("model", like: #""demo""#)
+    let short = try fields.bool("add_special", "the same", like: "false")
+    let addsSpecial =
+      try fields.bool(
+        "add_special_tokens", "true is refused with `messages`: the template writes them", like: "false")
+      ?? short
+    parsesSpecialTokens =
+      try fields.bool("parse_special", "false takes spellings of special tokens as plain text") ?? true
+    wantsPieces =
+      try fields.bool(
+        "with_pieces", "`tokens` are `{\"id\",\"piece\"}`; a piece that is no UTF-8 is its bytes") ?? false
+    wantsStrings =
+      try fields.bool("return_token_strs", "the vocabulary's spellings in `token_strs`, else null") ?? false
+    let text = #""Hello!""#
+    _ = fields.value("content", Shape.string, "no special tokens are added, as in llama.cpp", like: text)
+    _ = fields.value("prompt", Shape.string, "special tokens are added, as in vLLM", like: text)
+    _ = fields.value(
+      "messages", Shape.array(of: Shape.named("ChatMessage"), 1...Int.max),
+      "the prompt of a chat request; all its fields are possible, such as the next four",
+      like: #"[{"role":"user","content":"hi"}]"#)
+    let kind = try fields.one(of: ["content", "prompt", "messages"], #"{"type": ["string", "array"]}"#)
+    fields.rule(
+      #"""
+      {"anyOf": [{"properties": {"messages": {"type": "null"}}},
+        {"properties": {"add_special": {"enum": [false, null]}, "add_special_tokens": {"enum": [false, null]}}}]}
+      """#)
     guard kind == "messages" else {
       input = .text(try fields.requiredString(kind))
       // The defaults of llama.cpp and of vLLM.
@@ -45,14 +57,14 @@ extension TokenizeRequest {
       guard parsesSpecialTokens || !addsSpecialTokens else {
         throw .unsupportedValue("parse_special", "it cannot be false where special tokens are added")
       }
-      ignored = try Self.checkOfChat(&fields) + fields.unread
+      ignored = try Self.checkOfChat(&fields)
       return
     }
     guard addsSpecial != true else {
       throw .unsupportedValue("add_special_tokens", "the chat template writes the special tokens")
     }
     if model != nil { _ = try fields.model() }
-    let request = try ChatRequest(&fields, limits: limits, vocabularySize: vocabularySize)
+    let request = try ChatRequest(rest: &fields)
     input = .chat(request)
     addsSpecialTokens = false
     ignored = request.ignored
@@ -62,12 +74,13 @@ extension TokenizeRequest {
   ///
   /// - Returns: those that are there.
   private static func checkOfChat(_ fields: inout Fields) throws(APIError) -> [String] {
-    for (index, tool) in (try fields.array("tools", maxCount: .max) ?? []).enumerated() {
-      _ = try Fields(tool, path: "tools[\(index)]")
-    }
-    _ = try fields.bool("add_generation_prompt")
-    _ = try fields.bool("continue_final_message")
-    _ = try fields.object("chat_template_kwargs")
+    let tools = try fields.array(
+      "tools", of: Shape.named("FunctionTool"), maxCount: .max,
+      like: #"[{"type":"function","function":{"name":"f"}}]"#)
+    for (index, tool) in (tools ?? []).enumerated() { _ = try Fields(tool, path: "tools[\(index)]") }
+    _ = try fields.bool("add_generation_prompt", like: "false")
+    _ = try fields.bool("continue_final_message", like: "false")
+    _ = try fields.object("chat_template_kwargs", like: #"{"enable_thinking":false}"#)
     return ["tools", "add_generation_prompt", "continue_final_message", "chat_template_kwargs"].filter {
       fields.object[$0].map { !$0.isNull } ?? false
     }
@@ -75,23 +88,16 @@ extension TokenizeRequest {
 }
 
 /// Tokens whose text is wanted.
-package struct DetokenizeRequest: Sendable {
-  package var tokens: [Int32]
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+package struct DetokenizeRequest: RequestBody {
+  package let tokens: [Int32]
+  package var ignored: [String] = []
 
-  /// - Parameter vocabularySize: token ids must be below it.
-  package init(_ body: JSONValue, limits: RequestLimits, vocabularySize: Int) throws(APIError) {
-    var fields = try Fields(body)
-    _ = try fields.string("model")
-    guard let values = try fields.array("tokens", maxCount: limits.detokenizedTokens) else {
-      throw .missing("tokens")
-    }
-    tokens = []
-    tokens.reserveCapacity(values.count)
-    for (index, value) in values.enumerated() {
-      tokens.append(try TokenID.read(value, vocabularySize: vocabularySize, name: "tokens[\(index)]"))
-    }
-    ignored = fields.unread
+  package init(_ fields: inout Fields) throws(APIError) {
+    try fields.anyModel()
+    let tokens = try fields.tokens(
+      "tokens", maxCount: fields.limits.detokenizedTokens, vocabularySize: fields.vocabularySize, "",
+      like: "[1,2]")
+    if tokens == nil { _ = try fields.required("tokens") }
+    self.tokens = tokens ?? []
   }
 }

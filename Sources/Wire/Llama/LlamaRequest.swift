@@ -56,28 +56,44 @@ extension LlamaRequest {
   package init(_ body: JSONValue, isInfill: Bool, limits: RequestLimits, vocabularySize: Int) throws(APIError)
   {
     var fields = try Fields(Self.usual(body))
-    _ = try fields.string("model")
-    let limit = try fields.integer("n_predict", in: -2...Int.max)
+    (fields.limits, fields.vocabularySize) = (limits, vocabularySize)
+    try self.init(&fields, isInfill: isInfill)
+  }
+
+  package init(_ fields: inout Fields, isInfill: Bool) throws(APIError) {
+    let limits = fields.limits
+    try fields.anyModel()
+    // In shapes of this wire, which `usual` has brought into those of others.
+    for (name, shape) in [
+      ("stop", Shape.array(of: Shape.string, 0...Int.max)), ("grammar", Shape.string),
+      ("json_schema", Shape.object),
+      ("logit_bias", "{}"), ("samplers", "{}"), ("min_keep", "{}"),
+    ] { _ = fields.value(name, shape) }
+    let limit = try fields.integer(
+      "n_predict", in: -2...Int.max,
+      "most tokens of the answer; negative: no limit; 0: the prompt alone is computed",
+      like: "16")
     onlyPrompt = limit == 0
-    options = try GenerationOptions(
-      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: [])
+    options = try GenerationOptions(&fields, tokenLimits: [])
     options.maxTokens = limit.flatMap { $0 > 0 ? $0 : nil }
     // 2^32 - 1 stands for any seed too.
     if let seed = options.seed, seed < 0 || seed == Int(UInt32.max) { options.seed = nil }
-    options.streams = try fields.bool("stream") ?? false
-    indentation = try fields.integer("n_indent", in: 0...10_000) ?? 0
-    lineSeconds = try fields.integer("t_max_predict_ms", in: -1...Int(Int32.max)).flatMap {
-      $0 > 0 ? Double($0) / 1000 : nil
-    }
-    let count = try fields.integer("n_probs", in: 0...limits.topLogprobs) ?? 0
+    options.streams = try fields.bool("stream", "server-sent events") ?? false
+    indentation =
+      try fields.integer("n_indent", in: 0...10_000, "spaces that every line after the first needs") ?? 0
+    lineSeconds = try fields.integer(
+      "t_max_predict_ms", in: -1...Int(Int32.max), "a line's end after this time ends the answer"
+    ).flatMap { $0 > 0 ? Double($0) / 1000 : nil }
+    let count = try fields.integer("n_probs", in: 0...limits.topLogprobs, "alternatives to each token") ?? 0
     probabilities = count > 0 ? count : nil
-    returnsTokens = try fields.bool("return_tokens") ?? false
-    timesEveryToken = try fields.bool("timings_per_token") ?? false
-    responseFields = try fields.texts("response_fields", maxCount: 1_000)
-    format = try ResponseFormat.read(&fields, own: nil, limits: limits)
+    returnsTokens = try fields.bool("return_tokens", "the ids of the answer are told") ?? false
+    timesEveryToken = try fields.bool("timings_per_token", "events of a stream have times") ?? false
+    responseFields = try fields.texts(
+      "response_fields", maxCount: 1_000, "the members of the answer that are wanted")
+    format = try ResponseFormat.read(&fields, own: nil)
     try Self.refuse(&fields)
     try readSamplers(&fields)
-    let reader = LlamaPromptReader(limits: limits, vocabularySize: vocabularySize)
+    let reader = LlamaPromptReader(limits: limits, vocabularySize: fields.vocabularySize)
     if isInfill {
       infill = try reader.infill(&fields)
     } else {
@@ -167,8 +183,10 @@ extension LlamaRequest {
   ]
   /// What remains of the body that somebody could miss.
   private static func withoutEffect(_ fields: inout Fields) throws(APIError) -> [String] {
-    for name in hints { _ = fields.value(name) }
-    return try ForeignFields.unknown(in: fields)
+    _ = fields.value("cache_prompt", Shape.boolean, .accepted("prefixes are always cached"), like: "true")
+    for name in hints { fields.know(name) }
+    try ForeignFields.check(&fields)
+    return fields.unread
   }
 }
 
@@ -178,21 +196,26 @@ private struct LlamaPromptReader {
   let vocabularySize: Int
 
   func infill(_ fields: inout Fields) throws(APIError) -> LlamaRequest.Infill {
-    let prefix = try fields.requiredString("input_prefix")
-    let suffix = try fields.requiredString("input_suffix")
-    // Of the line before the cursor.
-    let line = try fields.string("prompt") ?? ""
-    var extras: [(name: String, text: String)] = []
-    for (index, value) in (try fields.array("input_extra", maxCount: 10_000) ?? []).enumerated() {
-      var extra = try Fields(value, path: "input_extra[\(index)]")
-      extras.append((try extra.string("filename") ?? "tmp", try extra.requiredString("text")))
+    let prefix = try fields.requiredString("input_prefix", like: #""def add(a, b):\n    ""#)
+    let suffix = try fields.requiredString("input_suffix", like: #""\n""#)
+    let line = try fields.string("prompt", "of the line before the cursor") ?? ""
+    let extras = try fields.objects("input_extra", maxCount: 10_000, "other texts, the nearest last") {
+      (extra) throws(APIError) in
+      (name: try extra.string("filename") ?? "tmp", text: try extra.requiredString("text"))
     }
-    return LlamaRequest.Infill(prefix: prefix + line, suffix: suffix, extras: extras)
+    return LlamaRequest.Infill(prefix: prefix + line, suffix: suffix, extras: extras ?? [])
   }
 
   /// One prompt (a text, ids, or both mixed), or a list of such.
   func prompts(_ fields: inout Fields) throws(APIError) -> ([[LlamaRequest.Piece]], isList: Bool) {
-    let value = try fields.required("prompt")
+    let piece = #"{"type": ["string", "integer"], "minimum": 0}"#
+    let list = Shape.array(of: piece, 1...Int.max)
+    let object =
+      #"{"type": "object", "required": ["prompt_string"], "properties": {"prompt_string": {"type": "string"}}}"#
+    let one = Shape.any(Shape.string, list, object)
+    let value = try fields.required(
+      "prompt", Shape.any(Shape.string, list, object, Shape.array(of: one, 1...limits.prompts)),
+      "a text, ids of tokens, both mixed, or a list of such", like: #""Once upon a time""#)
     guard let elements = value.arrayValue else { return ([try prompt(value, "prompt")], false) }
     let hasIDs = elements.contains { $0.intValue != nil }
     if hasIDs { return ([try mixed(elements, "prompt")], false) }

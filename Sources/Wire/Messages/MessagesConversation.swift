@@ -16,14 +16,15 @@ struct MessagesConversation {
   }
 
   mutating func read(_ fields: inout Fields) throws(APIError) {
-    if let system = fields.value("system") {
+    let system = fields.value(
+      "system", Shape.named("TextBlocks"), "a string or text blocks", like: #""Be brief.""#)
+    if let system {
       let content = try texts(system, path: "system", in: "the system prompt")
       if content != "" { transcript.append(["role": "system", "content": content]) }
     }
-    guard let values = try fields.array("messages", maxCount: limits.messages) else {
-      throw .missing("messages")
-    }
-    guard !values.isEmpty else { throw .invalidValue("messages", "it is empty") }
+    let values = try fields.requiredArray(
+      "messages", of: Shape.named("MessagesMessage"), maxCount: limits.messages, "see below",
+      like: #"[{"role":"user","content":"Hello!"}]"#)
     for (index, value) in values.enumerated() { try readMessage(value, path: "messages[\(index)]") }
     try transcript.checkCount(field: "messages")
     // An assistant's text that stands last is the beginning of the answer.

@@ -21,8 +21,17 @@ extension MessagesRequest {
     throws(APIError)
   {
     var fields = try Fields(body)
+    (fields.limits, fields.vocabularySize) = (limits, vocabularySize)
+    try self.init(&fields, onlyCounts: onlyCounts)
+  }
+
+  package init(_ fields: inout Fields, onlyCounts: Bool) throws(APIError) {
     _ = try fields.model()
-    if !onlyCounts { _ = try fields.required("max_tokens") }
+    if !onlyCounts {
+      _ = try fields.required(
+        "max_tokens", Shape.integer(1...Int.max), "not needed to count tokens; includes thinking", like: "64")
+    }
+    let limits = fields.limits
     chat = ChatRequest()
     var conversation = MessagesConversation(limits: limits)
     try conversation.read(&fields)
@@ -32,26 +41,34 @@ extension MessagesRequest {
       chat.addsGenerationPrompt = false
       chat.continuationField = field
     }
-    chat.options = try GenerationOptions(
-      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_tokens"],
-      stop: "stop_sequences")
-    chat.options.streams = try fields.bool("stream") ?? false
+    chat.options = try GenerationOptions(&fields, tokenLimits: ["max_tokens"], stop: "stop_sequences")
+    chat.options.streams = try fields.bool("stream", "named events, no `[DONE]`") ?? false
     // Not Anthropic's words: chat's, for those who want them here.
-    chat.topLogprobs = try ChatRequest.topLogprobs(&fields, limits: limits)
+    chat.topLogprobs = try ChatRequest.topLogprobs(&fields)
     var thinking = ThinkingOptions()
     showsThinking = try Self.readThinking(&fields, maxTokens: chat.options.maxTokens, into: &thinking)
-    var unused = try ContextManagement.entries(&fields)
+    var unused = try ContextManagement.entries(&fields, isObject: true)
     // To count tokens it means nothing.
-    if fields.value("compaction") != nil, !onlyCounts { unused.append("compaction") }
+    let compaction = fields.value(
+      "compaction", Shape.object, "left out, and named in `x-mlxserve-ignored`", like: "{}")
+    if compaction != nil, !onlyCounts { unused.append("compaction") }
     chat.set(try Self.tools(&fields, limits: limits))
     chat.dropped += unused
+    _ = fields.value(
+      "output_config",
+      #"""
+      {"type": "object", "properties": {"effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
+        "format": {"type": "object", "required": ["type", "schema"],
+          "properties": {"type": {"const": "json_schema"}, "schema": {"type": "object"}}}}}
+      """#, "`effort` as `reasoning_effort`, `format` as `response_format`", like: #"{"effort":"low"}"#)
     var output = try fields.fields("output_config")
     try thinking.settle(level: output?.word("effort", of: ThinkingOptions.efforts))
     chat.set(thinking)
     let format = try Self.format(&output, limits: limits)
-    chat.format = try ResponseFormat.read(&fields, own: format, limits: limits)
+    chat.format = try ResponseFormat.read(&fields, own: format)
     try Self.acceptHints(&fields)
-    ignored = try ForeignFields.unknown(in: fields)
+    try ForeignFields.check(&fields)
+    ignored = fields.unread
   }
 
   // MARK: Thinking and output
@@ -62,6 +79,14 @@ extension MessagesRequest {
   private static func readThinking(
     _ fields: inout Fields, maxTokens: Int?, into options: inout ThinkingOptions
   ) throws(APIError) -> Bool {
+    _ = fields.value(
+      "thinking",
+      #"""
+      {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["enabled", "disabled", "adaptive"]},
+        "budget_tokens": {"type": "integer", "minimum": 1}, "display": {"enum": ["summarized", "omitted"]}}}
+      """#,
+      "absent is `disabled`; `enabled` has `budget_tokens`; `display` `omitted` hides the text",
+      like: #"{"type":"adaptive"}"#)
     guard var thinking = try fields.fields("thinking") else {
       options.propose(isOn: false)
       return true
@@ -91,27 +116,33 @@ extension MessagesRequest {
 
   /// Fields that only hint; their types are checked.
   private static func acceptHints(_ fields: inout Fields) throws(APIError) {
-    if var metadata = try fields.fields("metadata") { _ = try metadata.string("user_id") }
-    _ = try fields.object("cache_control")
-    _ = try fields.word("service_tier", of: ["auto", "standard_only"])
-    _ = try fields.word("speed", of: ["standard", "fast"])
-    _ = try fields.string("inference_geo")
+    _ = try fields.object("metadata", .accepted(), like: #"{"user_id":"u"}"#) { (metadata) throws(APIError) in
+      try metadata.string("user_id")
+    }
+    _ = try fields.object("cache_control", .accepted("the longest common beginning is found without it"))
+    _ = try fields.word(
+      "service_tier", of: ["auto", "standard_only"], .accepted("the usage says `standard`"))
+    _ = try fields.word("speed", of: ["standard", "fast"], .accepted())
+    _ = try fields.string("inference_geo", .accepted(), like: #""us""#)
     try refuseThread(&fields)
-    try fields.refuse("container", because: "this server runs no containers")
-    try fields.refuse("mcp_servers", because: "this server calls no tools itself")
-    try fields.refuse("stop", because: "here it is 'stop_sequences'")
-    try fields.refuse("response_format", because: "here it is 'output_config.format'")
-    try fields.refuse("reasoning_effort", because: "here it is 'output_config.effort'")
-    if let count = fields.value("n"), count != 1 {
+    try fields.refuse("container", because: "this server runs no containers", like: #""c""#)
+    try fields.refuse("mcp_servers", because: "this server calls no tools itself", like: "[]")
+    try fields.refuse("stop", because: "here it is 'stop_sequences'", like: #"["END"]"#)
+    try fields.refuse(
+      "response_format", because: "here it is 'output_config.format'", like: #"{"type":"text"}"#)
+    try fields.refuse("reasoning_effort", because: "here it is 'output_config.effort'", like: #""low""#)
+    if let count = fields.value("n", #"{"const": 1}"#, "a message has one answer", like: "1"), count != 1 {
       throw .unsupportedParameter("n", "a message has one answer")
     }
   }
 
   /// Conversations that the server holds are not kept: the details tell clients to send theirs whole.
   private static func refuseThread(_ fields: inout Fields) throws(APIError) {
-    guard fields.value("thread") != nil else { return }
-    var error = APIError.unsupportedParameter(
-      "thread", "this server holds no conversations; send the whole one without 'thread'")
+    let words = "this server holds no conversations; send the whole one without 'thread'"
+    guard fields.value("thread", Shape.null, .refused(words), like: #"{"type":"thread"}"#) != nil else {
+      return
+    }
+    var error = APIError.unsupportedParameter("thread", words)
     error.details = ["error_code": "thread_unsupported_request"]
     throw error
   }
@@ -121,7 +152,11 @@ extension MessagesRequest {
   private static func tools(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ToolSelection {
     var selection = ToolSelection()
     var hasHostedSearch = false
-    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+    let tools = try fields.array(
+      "tools", of: Shape.named("MessagesTool"), maxCount: limits.tools,
+      "`type` is absent or `custom`, or names a tool that the client runs; see below",
+      like: #"[{"name":"f","input_schema":{"type":"object"}}]"#)
+    for (index, value) in (tools ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       let type = try tool.string("type") ?? "custom"
       if type == "custom" {
@@ -139,6 +174,14 @@ extension MessagesRequest {
     // Some tool of the client has to find the others.
     if hasHostedSearch || selection.tools.allSatisfy(\.isDeferred) { selection.loadAll() }
     var choice = ToolChoiceWords.auto
+    _ = fields.value(
+      "tool_choice",
+      #"""
+      {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["auto", "any", "tool", "none"]},
+        "name": {"type": "string"}, "disable_parallel_tool_use": {"type": "boolean"}}}
+      """#,
+      "`any` and `tool` are `required` and a named function above; `auto`, `none`",
+      like: #"{"type":"auto"}"#)
     if var fields = try fields.fields("tool_choice") {
       choice = try ToolChoiceWords(messages: &fields)
       selection.allowsParallelCalls = try fields.bool("disable_parallel_tool_use") != true

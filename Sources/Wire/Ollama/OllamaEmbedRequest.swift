@@ -20,11 +20,20 @@ extension OllamaEmbedRequest {
   /// Reads the body of /api/embed.
   package init(_ body: JSONValue, limits: RequestLimits) throws(APIError) {
     var fields = try Fields(body)
-    switch fields.value("input") {
+    fields.limits = limits
+    try self.init(&fields)
+  }
+
+  package init(_ fields: inout Fields) throws(APIError) {
+    let most = fields.limits.embeddingInputs
+    switch fields.value(
+      "input", Shape.any(Shape.string, Shape.array(of: Shape.string, 0...most)), "a text, or a list of texts",
+      like: #""Hello!""#)
+    {
     case nil: texts = []
     case .string(let text)?: texts = text.utf8.isEmpty ? [] : [text]
     case .array(let values)?:
-      try APIError.check(count: values.count, atMost: limits.embeddingInputs, field: "input")
+      try APIError.check(count: values.count, atMost: most, field: "input")
       texts = []
       for value in values {
         guard let text = value.stringValue else { throw Self.wrongInput }
@@ -32,25 +41,34 @@ extension OllamaEmbedRequest {
       }
     default: throw Self.wrongInput
     }
-    truncates = try fields.bool("truncate") ?? true
-    dimensions = try fields.integer("dimensions", in: 0...1 << 24).flatMap { $0 > 0 ? $0 : nil }
+    truncates =
+      try fields.bool("truncate", "cuts texts that are too long; true unless told otherwise") ?? true
+    dimensions = try fields.integer(
+      "dimensions", in: 0...1 << 24, "the first elements of a vector; 0 for all"
+    )
+    .flatMap { $0 > 0 ? $0 : nil }
     try readRest(&fields)
   }
 
   /// Reads the body of /api/embeddings.
-  package init(single body: JSONValue, limits: RequestLimits) throws(APIError) {
+  package init(single body: JSONValue, limits _: RequestLimits) throws(APIError) {
     var fields = try Fields(body)
-    let text = try fields.string("prompt") ?? ""
+    try self.init(single: &fields)
+  }
+
+  package init(single fields: inout Fields) throws(APIError) {
+    let text = try fields.string("prompt", like: #""Hello!""#) ?? ""
     texts = text.utf8.isEmpty ? [] : [text]
     normalizes = false
     try readRest(&fields)
   }
 
   private mutating func readRest(_ fields: inout Fields) throws(APIError) {
-    for name in ["model", "name"] { _ = fields.value(name) }
-    // Options are those of generation: none has a meaning here.
-    _ = try fields.object("options")
-    if let value = fields.value("keep_alive") { keepAlive = try KeepAlive(value) }
+    _ = fields.value("model", #"{"type": "string", "minLength": 1}"#, like: #""minilm""#)
+    fields.need("model")
+    fields.know("name")
+    _ = try fields.object("options", .accepted("they are those of generation"))
+    keepAlive = try KeepAlive(&fields)
     ignored = fields.unread
   }
 

@@ -13,7 +13,8 @@ struct OllamaMessages {
   }
 
   mutating func read(_ fields: inout Fields) throws(APIError) -> Transcript {
-    for (index, value) in (try fields.array("messages", maxCount: limits.messages) ?? []).enumerated() {
+    let messages = try fields.array("messages", of: Shape.named("OllamaMessage"), maxCount: limits.messages)
+    for (index, value) in (messages ?? []).enumerated() {
       var message = try Fields(value, path: "messages[\(index)]")
       transcript.append(try read(message: &message))
     }

@@ -35,6 +35,17 @@ package enum KeepAlive: Sendable, Equatable {
   /// 0 unloads it after the request.
   case seconds(Double)
 
+  /// `keep_alive` of a body; nil where nothing is said.
+  init?(_ fields: inout Fields) throws(APIError) {
+    let duration = #"^[+-]?(0|([0-9]{1,9}(\\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,3})$"#
+    let value = fields.value(
+      "keep_alive", Shape.any(#"{"type": "number"}"#, #"{"type": "string", "pattern": "\#(duration)"}"#),
+      "how long the model stays without requests, seconds or `5m`; 0 unloads it, a negative one keeps it",
+      like: "60")
+    guard let value else { return nil }
+    try self.init(value)
+  }
+
   /// A number of seconds, or a duration as Go writes it: `300ms`, `1.5h`, `1h30m`; what is negative is for ever.
   package init(_ value: JSONValue) throws(APIError) {
     let seconds: Double?
@@ -81,7 +92,17 @@ extension OllamaRequest {
   /// - Throws: 400 where there is none.
   package static func model(of body: JSONValue) throws(APIError) -> String {
     var fields = try Fields(body)
-    guard let name = (fields.value("model") ?? fields.value("name"))?.stringValue, !name.utf8.isEmpty else {
+    return try model(&fields)
+  }
+
+  private static let nameShape = #"{"type": "string", "minLength": 1}"#
+
+  /// The same of a body that has no more to say.
+  package static func model(_ fields: inout Fields) throws(APIError) -> String {
+    let model = fields.value("model", nameShape, like: #""demo""#)
+    let other = fields.value("name", nameShape, "the same")
+    if fields.isNoted { return try fields.one(of: ["model", "name"], nameShape) }
+    guard let name = (model ?? other)?.stringValue, !name.utf8.isEmpty else {
       throw APIError(
         status: 400, code: "missing_required_parameter", param: "model", message: "model is required")
     }
@@ -91,12 +112,25 @@ extension OllamaRequest {
   /// Reads the body of /api/chat.
   package init(chat body: JSONValue, limits: RequestLimits) throws(APIError) {
     var fields = try Fields(body)
-    _ = fields.value("model")
+    fields.limits = limits
+    try self.init(chat: &fields)
+  }
+
+  package init(chat fields: inout Fields) throws(APIError) {
+    let limits = fields.limits
+    _ = fields.value("model", Self.nameShape, like: #""demo""#)
+    fields.need("model")
     var reader = OllamaMessages(limits: limits)
     chat.set(try reader.read(&fields))
     try readShared(&fields, limits: limits)
     var tools = ToolSelection()
-    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+    let shape = #"""
+      {"type": "object", "required": ["function"], "properties": {"type": {"type": "string"}, "function": {
+        "type": "object", "required": ["name"], "properties": {
+          "name": {"type": "string", "pattern": "^[a-zA-Z0-9_.-]{1,128}$"}, "description": {"type": "string"},
+          "parameters": {"type": "object"}, "strict": {"type": "boolean"}}}}}
+      """#
+    for (index, value) in (try fields.array("tools", of: shape, maxCount: limits.tools) ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       _ = try tool.string("type")
       var function = try tool.requiredFields("function")
@@ -104,21 +138,34 @@ extension OllamaRequest {
     }
     try tools.choose(.auto)
     chat.set(tools)
-    onlyRenders = try fields.bool("_debug_render_only") ?? false
+    onlyRenders = try fields.bool("_debug_render_only", "the rendered prompt instead of an answer") ?? false
     ignored += fields.unread
   }
 
   /// Reads the body of /api/generate.
   package init(generate body: JSONValue, limits: RequestLimits) throws(APIError) {
     var fields = try Fields(body)
-    _ = fields.value("model")
+    fields.limits = limits
+    try self.init(generate: &fields)
+  }
+
+  package init(generate fields: inout Fields) throws(APIError) {
+    let limits = fields.limits
+    _ = fields.value("model", Self.nameShape, like: #""demo""#)
+    fields.need("model")
     let prompt = try fields.string("prompt") ?? ""
     let system = try fields.string("system") ?? ""
-    let images = fields.value("images")
-    let isRaw = try fields.bool("raw") ?? false
+    let images = fields.value("images", Shape.array(of: Shape.string, 0...Int.max), "base64, PNG or JPEG")
+    let isRaw = try fields.bool("raw", "the prompt is continued as it is, without a template") ?? false
+    fields.rule(
+      #"""
+      {"anyOf": [{"properties": {"raw": {"enum": [false, null]}}}, {"properties": {"system": {"enum": ["", null]}}}]}
+      """#)
+    _ = fields.value("template", #"{"const": ""}"#, .refusedByMost("the template comes with the model"))
     if try fields.string("template")?.utf8.isEmpty == false {
       throw .unsupportedParameter("template", "the template comes with the model")
     }
+    _ = fields.value("context", #"{"type": "array", "maxItems": 0}"#, .refusedByMost("use /api/chat"))
     if try fields.array("context", maxCount: .max)?.isEmpty == false {
       throw .unsupportedParameter("context", "send the conversation to /api/chat")
     }
@@ -148,19 +195,23 @@ extension OllamaRequest {
   }
 
   private mutating func readShared(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    chat.options.streams = try fields.bool("stream") ?? true
-    truncates = try fields.bool("truncate") ?? true
-    // Generation ends at the limit, whatever it says.
-    _ = try fields.bool("shift")
-    if let value = fields.value("keep_alive") { keepAlive = try KeepAlive(value) }
+    chat.options.streams =
+      try fields.bool("stream", "lines of JSON, unless it is false", like: "false") ?? true
+    truncates = try fields.bool("truncate", "old messages that do not fit are dropped") ?? true
+    _ = try fields.bool("shift", .accepted("generation ends at the limit, whatever it says"))
+    keepAlive = try KeepAlive(&fields)
     try readThinking(&fields)
     try readFormat(&fields, limits: limits)
     try readLogprobs(&fields, limits: limits)
+    _ = fields.value("options", Shape.object, "see below", like: #"{"num_predict":16}"#)
     if let options = try fields.fields("options") { try readOptions(options, limits: limits) }
   }
 
   private mutating func readThinking(_ fields: inout Fields) throws(APIError) {
-    switch fields.value("think") {
+    switch fields.value(
+      "think", Shape.any(Shape.boolean, Shape.words(["low", "medium", "high", "max"])),
+      "on for models that can reason", like: "false")
+    {
     case nil: break
     case .bool(let flag)?: thinks = flag
     case .string(let word)? where ["low", "medium", "high", "max"].contains(word):
@@ -172,7 +223,9 @@ extension OllamaRequest {
   }
 
   private mutating func readFormat(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    switch fields.value("format") {
+    switch fields.value(
+      "format", Shape.any(Shape.object, Shape.words(["", "json"])), "`json` or a schema", like: #""json""#)
+    {
     case nil, .string("")?: break
     case .string("json")?: chat.format = ResponseFormat(.anyObject, param: "format")
     case .object(let schema)?:
@@ -185,8 +238,8 @@ extension OllamaRequest {
   }
 
   private mutating func readLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    let isWanted = try fields.bool("logprobs") ?? false
-    let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs) ?? 0
+    let isWanted = try fields.bool("logprobs", "of the tokens of the answer") ?? false
+    let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs, "alternatives to each") ?? 0
     if isWanted || top > 0 { chat.topLogprobs = top }
   }
 }

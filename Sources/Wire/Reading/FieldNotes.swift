@@ -74,8 +74,8 @@ package final class FieldNotes {
     guard let index = index(of: name) else { return nil }
     if !notes[index].isThere { notes[index].isRequired = true }
     notes[index].isThere = true
-    return try? JSONValue(
-      parsing: notes[index].likeness.isEmpty ? firstWord(of: notes[index]) : notes[index].likeness)
+    let example = example(of: notes[index])
+    return try? JSONValue(parsing: example == "null" ? "{}" : example)
   }
 
   /// Of fields of which one must be there, the smallest body has this one.
@@ -133,7 +133,7 @@ extension FieldNotes {
 
   /// JSON text.
   package func example(of note: Note) -> String {
-    if let inner = note.inner {
+    if note.likeness.isEmpty, let inner = note.inner {
       let object = JSONValue.object(inner.example).text
       return note.shape.utf8.starts(with: Shape.list.utf8) ? "[\(object)]" : object
     }
@@ -226,6 +226,6 @@ extension RequestBody {
     var fields = try Fields(body)
     (fields.limits, fields.vocabularySize) = (limits, vocabularySize)
     try self.init(&fields)
-    ignored += fields.unread
+    ignored = fields.unread + ignored
   }
 }

@@ -89,6 +89,18 @@ package struct Fields {
     return name
   }
 
+  /// The names of fields that have been noted.
+  var noted: Set<String> { Set(notes?.notes.map(\.name) ?? []) }
+
+  /// Says that a field must be there, where others than its reader see to it.
+  func need(_ field: String) { _ = notes?.require(field) }
+
+  /// Whether this is no request: its fields are noted.
+  var isNoted: Bool { notes != nil }
+
+  /// Takes a field for known, whatever its value.
+  mutating func know(_ field: String) { known.insert(ByteKey(field)) }
+
   /// Says of several fields together what their readers cannot say one by one.
   ///
   /// - Parameter schema: the text of a JSON Schema that the whole object follows.
@@ -362,6 +374,20 @@ package struct Fields {
     return object
   }
 
+  /// The members of an object that must be there, as they came.
+  ///
+  /// - Throws: `missing_required_parameter`, or what `object` throws.
+  mutating func requiredMembers(_ field: String, like example: @autoclosure () -> String = "{}")
+    throws(APIError)
+    -> JSONObject
+  {
+    let value = try required(field, Shape.object, like: example())
+    guard let object = value.objectValue else {
+      throw .wrongType(name(of: field), expected: "an object", found: value)
+    }
+    return object
+  }
+
   /// A reader of an object's own members; nil when absent or null.
   ///
   /// - Throws: `invalid_type` for another type.
@@ -401,7 +427,7 @@ package struct Fields {
   package mutating func requiredObject<Value>(
     _ field: String, _ words: @autoclosure () -> Words = "", read: (inout Fields) throws(APIError) -> Value
   ) throws(APIError) -> Value {
-    let value = try required(field, Shape.object, words(), like: "{}")
+    let value = try required(field, Shape.object, words())
     var part = try part(value, name(of: field), notes?.inner(of: field))
     return try read(&part)
   }

@@ -1,6 +1,6 @@
 // Fields of other servers that would change an answer and that this one cannot honour: refused by name, not ignored.
 
-package import JSON
+import JSON
 
 /// Words of llama-server, vLLM, SGLang and others, with the values that ask for nothing.
 package enum ForeignFields {
@@ -24,7 +24,7 @@ package enum ForeignFields {
   /// All of them as members of a JSON Schema, with the values that are taken.
   ///
   /// - Parameter known: fields that the body's reader knows, whatever they mean elsewhere.
-  package static func schemas(without known: Set<String>) -> JSONObject {
+  private static func schemas(without known: Set<String>) -> JSONObject {
     JSONObject(
       refusals.sorted { $0.key < $1.key }.filter { !known.contains($0.key) }.map { name, refusal in
         (name, ["enum": .array(refusal.neutral + [.null])])
@@ -115,20 +115,20 @@ package enum ForeignFields {
     return words
   }()
 
-  /// What is unknown indeed.
+  /// Refuses what asks for something, and takes what asks for nothing.
   ///
   /// - Parameter fields: after all readers of the wire.
   /// - Throws: `unsupported_parameter` for a word of another server that asks for something.
-  static func unknown(in fields: Fields) throws(APIError) -> [String] {
-    var unknown: [String] = []
+  static func check(_ fields: inout Fields) throws(APIError) {
+    let noted = fields.noted
+    fields.rule(JSONValue.object(JSONObject([("properties", .object(schemas(without: noted)))])).text)
     for name in fields.unread {
-      guard let refusal = refusals[name] else {
-        unknown.append(name)
+      guard let refusal = refusals[name] else { continue }
+      guard let value = fields.object[name], !refusal.neutral.contains(value) else {
+        fields.know(name)
         continue
       }
-      guard let value = fields.object[name], !refusal.neutral.contains(value) else { continue }
       throw .unsupportedParameter(fields.name(of: name), refusal.reason)
     }
-    return unknown
   }
 }

@@ -65,10 +65,23 @@ extension ResponsesRequest {
     _ body: JSONValue, isMessage: Bool, limits: RequestLimits, vocabularySize: Int
   ) throws(APIError) {
     var fields = try Fields(body)
+    (fields.limits, fields.vocabularySize) = (limits, vocabularySize)
+    try self.init(&fields, isMessage: isMessage)
+  }
+
+  package init(_ fields: inout Fields, isMessage: Bool = false) throws(APIError) {
+    let limits = fields.limits
     model = try fields.model()
-    input = fields.value("input")
-    instructions = try fields.string("instructions")
-    previousResponseID = try fields.string("previous_response_id")
+    input = fields.value(
+      "input", Shape.any(Shape.string, Shape.array(of: Shape.object, 1...limits.messages)),
+      "text, or a list of items, see below; may be missing after earlier turns", like: #""Hello!""#)
+    instructions = try fields.string(
+      "instructions", "comes first as a system message; not inherited by later responses",
+      like: #""Be brief.""#)
+    previousResponseID = try fields.string(
+      "previous_response_id",
+      "goes on from a stored response that has ended; not together with `conversation`",
+      like: #""resp_1""#)
     conversationID = try Self.conversation(&fields)
     try Self.refuseUnsupported(&fields)
     tools = try ResponsesTools(&fields, limits: limits)
@@ -77,29 +90,56 @@ extension ResponsesRequest {
     chat.messagesField = "input"
     chat.allowsParallelCalls = tools.selection.allowsParallelCalls
     chat.fileSearch = tools.fileSearch
-    chat.format = try ResponseFormat.read(&fields, own: text.format, limits: limits)
-    chat.options = try GenerationOptions(
-      &fields, limits: limits, vocabularySize: vocabularySize, tokenLimits: ["max_output_tokens"])
-    chat.templateArguments = try ChatRequest.templateArguments(&fields, limits: limits)
-    isStored = try fields.bool("store") ?? true
-    isBackground = try fields.bool("background") ?? false
-    isStreamed = try fields.bool("stream") ?? false
+    chat.format = try ResponseFormat.read(&fields, own: text.format)
+    chat.options = try GenerationOptions(&fields, tokenLimits: ["max_output_tokens"])
+    chat.templateArguments = try ChatRequest.templateArguments(&fields)
+    isStored =
+      try fields.bool(
+        "store", "true by default; false: cannot be retrieved or continued (but see WebSocket)", like: "false"
+      ) ?? true
+    isBackground =
+      try fields.bool(
+        "background",
+        "true answers at once with `queued`; at most 32 at a time, more get 429; not with `store: false`",
+        like: "false") ?? false
+    isStreamed = try fields.bool("stream", "also together with `background`") ?? false
     generates = isMessage ? try fields.bool("generate") ?? true : true
-    truncates = try fields.word("truncation", of: ["auto", "disabled"]) == "auto"
-    include = try Self.inclusions(fields.array("include", maxCount: 100) ?? [])
+    truncates =
+      try fields.word(
+        "truncation", of: ["auto", "disabled"],
+        "`auto` leaves out the oldest turns of a prompt that is too long"
+      ) == "auto"
+    include = try Self.inclusions(
+      fields.array(
+        "include", of: Shape.words(Self.inclusions), maxCount: 100,
+        "encrypted reasoning, log probabilities and results of searches; others mean nothing here",
+        like: #"["reasoning.encrypted_content"]"#) ?? [])
     echo = JSONObject()
     wantsSummary = false
     unknown = []
-    unused = try ContextManagement.entries(&fields)
+    unused = try ContextManagement.entries(&fields, isObject: false)
     maxToolCalls = nil
-    if var options = try fields.fields("stream_options") { _ = try options.bool("include_obfuscation") }
+    _ = try fields.object(
+      "stream_options", .accepted("nothing is added"), like: #"{"include_obfuscation":false}"#
+    ) { (options) throws(APIError) in try options.bool("include_obfuscation") }
     try readReasoning(&fields)
     try readLogprobs(&fields, limits: limits)
     try readEchoed(&fields)
     echo["tools"] = .array(tools.echoed)
     echo["text"] = .object(text.echo)
     if isMessage { for name in ["type", "stream_id"] { _ = fields.value(name) } }
-    unknown = try ForeignFields.unknown(in: fields)
+    try ForeignFields.check(&fields)
+    unknown = fields.unread
+    fields.rule(
+      #"""
+      {"anyOf": [
+        {"required": ["input"], "properties": {"input": {"type": ["string", "array"]}, "conversation": {"type": "null"}}},
+        {"required": ["conversation"], "properties": {"conversation": {"type": ["string", "object"]},
+          "previous_response_id": {"type": "null"}}},
+        {"required": ["previous_response_id"], "properties": {"previous_response_id": {"type": "string"},
+          "conversation": {"type": "null"}}}]}
+      """#)
+    if fields.isNoted { return }
     try check(isMessage: isMessage)
   }
 
@@ -119,7 +159,12 @@ extension ResponsesRequest {
   }
 
   private static func conversation(_ fields: inout Fields) throws(APIError) -> String? {
-    if case .object? = fields.value("conversation") {
+    let shape = #"{"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}"#
+    let value = fields.value(
+      "conversation", Shape.any(Shape.string, shape),
+      "an id, or `{\"id\":...}`; input and output are appended when the response is completed or incomplete",
+      like: #""conv_1""#)
+    if case .object? = value {
       var conversation = try fields.fields("conversation")
       return try conversation?.requiredString("id")
     }
@@ -127,21 +172,27 @@ extension ResponsesRequest {
   }
 
   private static func refuseUnsupported(_ fields: inout Fields) throws(APIError) {
-    try fields.refuse("prompt", because: "this server holds no prompt templates")
+    try fields.refuse("prompt", because: "this server holds no prompt templates", like: #"{"id":"p"}"#)
     try fields.refuse("moderation", because: "this server does not moderate")
-    try fields.refuse("access_programs", because: "this server has none")
-    for (name, place) in Self.moved where fields.value(name) != nil {
-      throw .unsupportedParameter(name, "in the Responses API it is '\(place)'")
+    try fields.refuse("access_programs", because: "this server has none", like: "[]")
+    for (name, place) in Self.moved {
+      try fields.refuse(name, because: "in the Responses API it is '\(place)'", like: #""x""#)
     }
+    _ = fields.value("n", #"{"const": 1}"#, "a response has one answer", like: "1")
     if let choices = try fields.integer("n", in: 1...Int.max), choices > 1 {
       throw .unsupportedParameter("n", "a response has one answer")
     }
+    _ = fields.value(
+      "logprobs", #"{"const": false}"#, "ask for `top_logprobs`, or include `message.output_text.logprobs`",
+      like: "false")
     if try fields.bool("logprobs") == true {
       throw .unsupportedParameter(
         "logprobs", "ask for 'top_logprobs', or include 'message.output_text.logprobs'")
     }
-    if var image = try fields.fields("image") {
+    try fields.object("image", .accepted(), like: #"{"context_compression":"auto"}"#) {
+      (image) throws(APIError) in
       _ = try image.word("context_compression", of: ["auto", "enabled", "disabled"])
+      image.rule(#"{"propertyNames": {"const": "context_compression"}}"#)
       if let other = image.unread.first { throw .unsupportedParameter("image.\(other)") }
     }
   }
@@ -167,6 +218,14 @@ extension ResponsesRequest {
   private mutating func readReasoning(_ fields: inout Fields) throws(APIError) {
     var effort: String?
     var summary: String?
+    _ = fields.value(
+      "reasoning",
+      #"""
+      {"type": "object", "properties": {"effort": {"type": "string"}, "summary": {"enum": ["auto", "concise", "detailed"]},
+        "generate_summary": {"enum": ["auto", "concise", "detailed"]},
+        "context": {"enum": ["auto", "current_turn", "all_turns"]}, "mode": {"type": "string"}}}
+      """#, "`effort` as in chat; `summary` writes reasoning as a summary; other members are accepted",
+      like: #"{"effort":"low"}"#)
     if var reasoning = try fields.fields("reasoning") {
       effort = try reasoning.word("effort", of: ThinkingOptions.efforts)
       let words = ["auto", "concise", "detailed"]
@@ -189,7 +248,10 @@ extension ResponsesRequest {
   }
 
   private mutating func readLogprobs(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    let top = try fields.integer("top_logprobs", in: 0...limits.topLogprobs) ?? 0
+    let top =
+      try fields.integer(
+        "top_logprobs", in: 0...limits.topLogprobs, "includes `message.output_text.logprobs`", like: "2")
+      ?? 0
     // Alternatives are requested in order to be seen.
     if top > 0 { include.logprobs = true }
     echo["top_logprobs"] = .int(top)
@@ -199,7 +261,9 @@ extension ResponsesRequest {
   /// Fields that the response repeats and that change nothing else.
   private mutating func readEchoed(_ fields: inout Fields) throws(APIError) {
     for name in ["max_tool_calls", "max_output_tokens"] {
-      echo[name] = try fields.integer(name, in: 1...Int.max).map(JSONValue.int) ?? .null
+      let words = "most searches in files of the response"
+      echo[name] =
+        try fields.integer(name, in: 1...Int.max, "\(words)", like: "5").map(JSONValue.int) ?? .null
     }
     maxToolCalls = echo["max_tool_calls"]?.intValue
     try GenerationOptions.acceptDescriptions(&fields)

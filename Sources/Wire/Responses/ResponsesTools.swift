@@ -15,11 +15,23 @@ struct ResponsesTools: Sendable {
   private var hasSearch = false
 
   init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    _ = fields.value(
+      "tool_choice",
+      #"""
+      {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object", "required": ["type"], "properties": {
+        "type": {"enum": ["function", "custom", "file_search", "allowed_tools"]}, "name": {"type": "string"},
+        "mode": {"enum": ["auto", "required"]}, "tools": {"type": "array", "items": {"type": "object"}}}}]}
+      """#, "all forms, as in chat", like: #""none""#)
     choice = try ToolChoiceWords.read(&fields) { (choice) throws(APIError) in
       try ToolChoiceWords(responses: &choice)
     }
-    selection.allowsParallelCalls = try fields.bool("parallel_tool_calls") ?? true
-    for (index, value) in (try fields.array("tools", maxCount: limits.tools) ?? []).enumerated() {
+    selection.allowsParallelCalls =
+      try fields.bool("parallel_tool_calls", "as in chat", like: "false") ?? true
+    let tools = try fields.array(
+      "tools", of: Shape.named("ResponsesTool"), maxCount: limits.tools,
+      "functions, custom tools, namespaces of both, `file_search`, and tools that the client runs; see below",
+      like: #"[{"type":"function","name":"f"}]"#)
+    for (index, value) in (tools ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
       switch try tool.requiredString("type") {
       case "file_search":
@@ -164,6 +176,15 @@ struct ResponsesText {
   private(set) var echo = JSONObject([("format", ["type": "text"] as JSONValue)])
 
   init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
+    _ = fields.value(
+      "text",
+      #"""
+      {"type": "object", "properties": {"verbosity": {"enum": ["low", "medium", "high"]},
+        "format": {"type": "object", "required": ["type"], "properties": {
+          "type": {"enum": ["text", "json_object", "json_schema"]}, "name": {"type": "string"},
+          "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}}
+      """#, "`format` as `response_format` in chat; `verbosity` is accepted",
+      like: #"{"format":{"type":"text"}}"#)
     guard var text = try fields.fields("text") else { return }
     let verbosity = try text.word("verbosity", of: ["low", "medium", "high"])
     if var format = try text.fields("format") {

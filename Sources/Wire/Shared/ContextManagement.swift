@@ -10,9 +10,16 @@ enum ContextManagement {
 
   /// Reads the field: a list of entries, or an object with them in `edits`.
   ///
+  /// - Parameter isObject: whether the documents show the second form.
   /// - Returns: where each stands, and its type: `context_management[0].type=compaction`.
-  static func entries(_ fields: inout Fields) throws(APIError) -> [String] {
+  static func entries(_ fields: inout Fields, isObject: Bool) throws(APIError) -> [String] {
     let name = "context_management"
+    let list =
+      #"{"type": "array", "items": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}}}}"#
+    _ = fields.value(
+      name, isObject ? #"{"type": "object", "properties": {"edits": \#(list)}}"# : list,
+      "nothing is summarised or cleared; entries are named in `x-mlxserve-ignored`",
+      like: isObject ? #"{"edits":[]}"# : "[]")
     var names: [String] = []
     func add(_ entries: [JSONValue], at path: String) throws(APIError) {
       for (index, value) in entries.enumerated() {

@@ -54,60 +54,82 @@ extension GenerationOptions {
   /// Reads the fields that all wires share: length, sampling, stops.
   ///
   /// - Parameters:
-  ///   - vocabularySize: ids in `logit_bias` and `stop_token_ids` must be below it.
   ///   - tokenLimits: the wire's names of the token limit; the first that is given counts.
   ///   - minimumTokens: the least value of the token limit: completions may ask for none.
   ///   - stop: the wire's name of the texts that end the answer.
   init(
-    _ fields: inout Fields, limits: RequestLimits, vocabularySize: Int,
-    tokenLimits: [String] = GenerationOptions.tokenLimits, minimumTokens: Int = 1, stop: String = "stop"
+    _ fields: inout Fields, tokenLimits: [String] = GenerationOptions.tokenLimits, minimumTokens: Int = 1,
+    stop: String = "stop"
   ) throws(APIError) {
     for name in tokenLimits {
-      let limit = try fields.integer(name, in: minimumTokens...Int.max)
+      let limit = try fields.integer(
+        name, in: minimumTokens...Int.max,
+        name == tokenLimits[0]
+          ? "most tokens of the answer, reasoning included; lowered to what the context leaves"
+          : "the same limit; the names before it win", like: "5")
       maxTokens = maxTokens ?? limit
     }
-    allowsUndeclaredMembers = try fields.bool("additional_properties")
+    allowsUndeclaredMembers = try fields.bool(
+      "additional_properties",
+      "whether constrained objects may have members that their schemas do not declare ([more](structured-output.md))"
+    )
     for name in Self.foreignTokenLimits {
-      let limit = try fields.integer(name, in: -2...Int.max)
+      let limit = try fields.integer(
+        name, in: -2...Int.max, "the token limit under another server's name; negative: none", like: "5")
       maxTokens = maxTokens ?? limit.flatMap { $0 < 0 ? nil : max($0, minimumTokens) }
     }
-    minTokens = try fields.integer("min_tokens", in: 0...Int(Int32.max)) ?? 0
+    minTokens =
+      try fields.integer(
+        "min_tokens", in: 0...Int(Int32.max), "no stop token before this number of tokens", like: "2") ?? 0
     if let maxTokens, minTokens > maxTokens {
       throw .invalidValue("min_tokens", "\(minTokens) is more than the limit of \(maxTokens) tokens")
     }
     try readSampling(&fields)
-    stops = try Self.stops(&fields, name: stop, limits: limits)
-    try readStopTokens(&fields, limits: limits, vocabularySize: vocabularySize)
-    logitBias = try Self.logitBias(&fields, limits: limits, vocabularySize: vocabularySize)
-    try readTextRules(&fields, limits: limits, vocabularySize: vocabularySize)
+    stops = try Self.stops(&fields, name: stop)
+    try readStopTokens(&fields)
+    logitBias = try Self.logitBias(&fields)
+    try readTextRules(&fields)
   }
 
   /// What the answer may hold, and how much of the prompt counts, in the words of vLLM, SGLang and llama.cpp.
-  private mutating func readTextRules(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
-    throws(APIError)
-  {
-    badWords = try Self.words("bad_words", &fields, limits: limits) ?? []
-    sequenceBreakers = try Self.words("dry_sequence_breakers", &fields, limits: limits)
+  private mutating func readTextRules(_ fields: inout Fields) throws(APIError) {
+    badWords =
+      try Self.words(
+        "bad_words", &fields,
+        "texts that the answer does not hold, as the tokens that spell them, with and without a space before; not "
+          + "with a constraint", like: #"["foo"]"#) ?? []
+    sequenceBreakers = try Self.words(
+      "dry_sequence_breakers", &fields,
+      "texts that repeated sequences do not reach across; without the field a line break, `:`, `\"` and `*`",
+      like: #"["\n"]"#)
     let allowed = "allowed_token_ids"
-    if let values = try fields.array(allowed, maxCount: vocabularySize) {
-      guard !values.isEmpty else { throw .invalidValue(allowed, "it is empty") }
-      var tokens: [Int32] = []
-      for (index, value) in values.enumerated() {
-        tokens.append(try TokenID.read(value, vocabularySize: vocabularySize, name: "\(allowed)[\(index)]"))
-      }
-      allowedTokens = tokens
-    }
-    let keepsStop = try fields.bool("include_stop_str_in_output")
-    includesStop = try fields.bool("no_stop_trim") ?? keepsStop ?? false
-    if let count = try fields.integer("truncate_prompt_tokens", in: -1...Int.max) {
-      guard count != 0 else { throw .invalidValue("truncate_prompt_tokens", "it leaves no token") }
+    allowedTokens = try fields.tokens(
+      allowed, minCount: 1, maxCount: fields.vocabularySize, vocabularySize: fields.vocabularySize,
+      "no other token can be chosen, the end of the answer neither; not with a constraint")
+    if allowedTokens?.isEmpty ?? false { throw .invalidValue(allowed, "it is empty") }
+    let keepsStop = try fields.bool(
+      "include_stop_str_in_output", "the stop string that ended the answer is part of it")
+    includesStop = try fields.bool("no_stop_trim", "the same, under SGLang's name") ?? keepsStop ?? false
+    let truncated = "truncate_prompt_tokens"
+    _ = fields.value(
+      truncated, Shape.any(#"{"const": -1}"#, Shape.integer(1...Int.max)),
+      "the prompt's last tokens that are kept; -1: as many as leave room for the answer; not with images or audio",
+      like: "5")
+    if let count = try fields.integer(truncated, in: -1...Int.max) {
+      guard count != 0 else { throw .invalidValue(truncated, "it leaves no token") }
       promptTruncation = count
     }
   }
 
-  private static func words(_ name: String, _ fields: inout Fields, limits: RequestLimits)
-    throws(APIError) -> [String]?
-  {
+  private static func words(
+    _ name: String, _ fields: inout Fields, _ effect: @autoclosure () -> String,
+    like example: @autoclosure () -> String
+  ) throws(APIError) -> [String]? {
+    let limits = fields.limits
+    let word = #"{"type": "string", "minLength": 1, "maxLength": \#(limits.badWordBytes)}"#
+    _ = fields.value(
+      name, Shape.array(of: word, 0...limits.badWords), "up to \(limits.badWords) \(effect())",
+      like: example())
     let words = try fields.texts(name, maxCount: limits.badWords)
     for (index, word) in (words ?? []).enumerated()
     where word.utf8.isEmpty || word.utf8.count > limits.badWordBytes {
@@ -119,20 +141,30 @@ extension GenerationOptions {
   private mutating func readSampling(_ fields: inout Fields) throws(APIError) {
     for field in SamplingField.allCases {
       for name in [field.name] + field.aliases {
+        var like: String { SamplingParameters().text(of: field) }
         let value: Double? =
           switch field.row.setting {
-          case .number(_, let range): try fields.number(name, in: range)
-          case .count(_, let range): try fields.integer(name, in: range).map(Double.init)
+          case .number(_, let range): try fields.number(name, in: range, field.words, like: like)
+          case .count(_, let range):
+            try fields.integer(name, in: range, field.words, like: like).map(Double.init)
           }
         sampling[field] = sampling[field] ?? value.map { max($0, field.row.least) }
       }
     }
-    seed = try fields.integer("seed", in: Int.min...Int.max)
+    seed = try fields.integer(
+      "seed", in: Int.min...Int.max,
+      "the same seed gives the same text, whatever runs beside it; choice *i* uses `seed` + *i*", like: "7")
   }
 
-  private static func stops(_ fields: inout Fields, name: String, limits: RequestLimits) throws(APIError)
-    -> [String]
-  {
+  private static func stops(_ fields: inout Fields, name: String) throws(APIError) -> [String] {
+    let limits = fields.limits
+    let stop = Shape.named("StopString")
+    _ = fields.value(
+      name,
+      name == "stop"
+        ? Shape.any(stop, Shape.array(of: stop, 0...limits.stops)) : Shape.array(of: stop, 0...limits.stops),
+      "up to \(limits.stops) strings of \(limits.stopBytes) bytes; looked for in the content, not in reasoning or tool calls",
+      like: #"["END"]"#)
     var stops: [String] = []
     switch fields.value(name) {
     case nil: break
@@ -155,20 +187,22 @@ extension GenerationOptions {
     return stops
   }
 
-  private mutating func readStopTokens(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
-    throws(APIError)
-  {
-    for (index, value) in (try fields.array("stop_token_ids", maxCount: limits.stopTokens) ?? []).enumerated()
-    {
-      stopTokens.append(
-        try TokenID.read(value, vocabularySize: vocabularySize, name: "stop_token_ids[\(index)]"))
-    }
-    ignoresEOS = try fields.bool("ignore_eos") ?? false
+  private mutating func readStopTokens(_ fields: inout Fields) throws(APIError) {
+    stopTokens =
+      try fields.tokens(
+        "stop_token_ids", maxCount: fields.limits.stopTokens, vocabularySize: fields.vocabularySize,
+        "end the answer like EOS; their text is not part of it", like: "[65]") ?? []
+    ignoresEOS =
+      try fields.bool("ignore_eos", "EOS does not end the answer; it is counted and has no text") ?? false
   }
 
-  private static func logitBias(_ fields: inout Fields, limits: RequestLimits, vocabularySize: Int)
-    throws(APIError) -> [Int32: Float]
-  {
+  private static func logitBias(_ fields: inout Fields) throws(APIError) -> [Int32: Float] {
+    let (limits, vocabularySize) = (fields.limits, fields.vocabularySize)
+    _ = fields.value(
+      "logit_bias",
+      #"""
+      {"type": "object", "maxProperties": \#(limits.logitBiases), "additionalProperties": \#(Shape.number(-100...100))}
+      """#, "up to \(limits.logitBiases) token ids, -100 to 100", like: #"{"65":-100}"#)
     guard let object = try fields.object("logit_bias") else { return [:] }
     guard object.count <= limits.logitBiases else {
       throw .invalidValue("logit_bias", "there are \(object.count) entries, more than \(limits.logitBiases)")
@@ -186,18 +220,42 @@ extension GenerationOptions {
   }
 
   /// Reads how many answers there are, and how they are sent: what chat and completions share beside.
-  mutating func readAnswers(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
-    let other = try fields.integer("n_cmpl", in: 1...limits.choices)
-    choices = try fields.integer("n", in: 1...limits.choices) ?? other ?? 1
-    promptLogprobs = try fields.integer("prompt_logprobs", in: 0...limits.topLogprobs)
-    returnsTokens = try fields.bool("return_token_ids") ?? false
-    streams = try fields.bool("stream") ?? false
+  mutating func readAnswers(_ fields: inout Fields) throws(APIError) {
+    let limits = fields.limits
+    let other = try fields.integer("n_cmpl", in: 1...limits.choices, "`n` under llama.cpp's name", like: "2")
+    choices =
+      try fields.integer(
+        "n", in: 1...limits.choices,
+        "1 to \(limits.choices) choices to each prompt, which share one prefill",
+        like: "2") ?? other ?? 1
+    promptLogprobs = try fields.integer(
+      "prompt_logprobs", in: 0...limits.topLogprobs,
+      "alternatives to each token of the prompt, in vLLM's shape; not with `stream`",
+      like: "1")
+    returnsTokens =
+      try fields.bool(
+        "return_token_ids",
+        "`prompt_token_ids`, and `token_ids` of each choice or chunk; a stop token is not among them")
+      ?? false
+    streams = try fields.bool("stream", "server-sent events") ?? false
+    fields.rule(
+      #"""
+      {"anyOf": [{"properties": {"stream_options": {"type": "null"}, "stream": {"enum": [false, null]}}},
+        {"properties": {"prompt_logprobs": {"type": "null"}, "stream": {"const": true}}, "required": ["stream"]}]}
+      """#)
     if streams, promptLogprobs != nil {
       throw .invalidValue("prompt_logprobs", "a stream does not have them; leave 'stream' out")
     }
-    guard var options = try fields.fields("stream_options") else { return }
-    includesUsage = try options.bool("include_usage") ?? false
-    _ = try options.bool("include_obfuscation")
+    let usage = try fields.object(
+      "stream_options", "with `stream` only; `include_obfuscation` is accepted, nothing is added",
+      like: #"{"include_usage":true}"#
+    ) { (options) throws(APIError) in
+      let usage = try options.bool("include_usage") ?? false
+      _ = try options.bool("include_obfuscation")
+      return usage
+    }
+    guard let usage else { return }
+    includesUsage = usage
     guard streams else {
       throw .invalidValue("stream_options", "it is only allowed together with 'stream': true")
     }
@@ -247,6 +305,19 @@ extension GenerationOptions {
       guard text.unicodeScalars.count <= 512 else {
         throw .invalidValue(name, "the value is longer than 512 characters")
       }
+    }
+  }
+}
+
+extension SamplingField {
+  /// What documents say of it: its range, where that is no bound of 32 bits, and its note.
+  fileprivate var words: Words {
+    switch row.setting {
+    case .number(_, let range):
+      "\(Shape.short(range.lowerBound)) to \(Shape.short(range.upperBound)); \(row.note)"
+    case .count(_, let range) where range.upperBound < Int(Int32.max):
+      "\(range.lowerBound) to \(range.upperBound); \(row.note)"
+    case .count: "\(row.note)"
     }
   }
 }

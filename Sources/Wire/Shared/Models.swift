@@ -84,15 +84,9 @@ package struct ModelObject: Sendable, Equatable {
 }
 
 /// The body of POST /models/load and /models/unload.
-package struct ModelRequest: Sendable {
-  package var model: String
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+package struct ModelRequest: RequestBody {
+  package let model: String
+  package var ignored: [String] = []
 
-  /// - Throws: 400 when `model` is missing, empty or no string.
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    model = try fields.model()
-    ignored = fields.unread
-  }
+  package init(_ fields: inout Fields) throws(APIError) { model = try fields.model() }
 }

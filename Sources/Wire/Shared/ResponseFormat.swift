@@ -35,10 +35,8 @@ extension ResponseFormat {
   ///
   /// - Parameter own: what the wire's own field says; the others are extensions that chat, completions and Responses share.
   /// - Throws: for a malformed value, and when two fields constrain the answer to different things.
-  static func read(_ fields: inout Fields, own: ResponseFormat?, limits: RequestLimits) throws(APIError)
-    -> ResponseFormat?
-  {
-    let reader = FormatReader(limits: limits)
+  static func read(_ fields: inout Fields, own: ResponseFormat?) throws(APIError) -> ResponseFormat? {
+    let reader = FormatReader(limits: fields.limits)
     var found: [ResponseFormat] = []
     if let own { found.append(own) }
     found += try reader.members(
@@ -49,24 +47,30 @@ extension ResponseFormat {
     // SGLang's names.
     found += try reader.members(
       &fields, names: .init(regex: "regex", grammar: "ebnf", structuralTag: "structural_tag"))
-    if var outputs = try fields.fields("structured_outputs") {
-      if try outputs.bool("json_object") == true {
-        found.append(ResponseFormat(.anyObject, param: outputs.name(of: "json_object")))
-      }
-      found += try reader.members(
-        &outputs,
-        names: .init(
-          json: "json", regex: "regex", choice: "choice", grammar: "grammar", structuralTag: "structural_tag")
-      )
-      if let other = outputs.unread.first {
-        throw .unsupportedParameter(outputs.name(of: APIError.shortened(other)))
-      }
-    }
-    // The choice among engines has no meaning where there is one.
-    _ = try fields.string("guided_decoding_backend")
-    try fields.refuse("guided_whitespace_pattern", because: "white space in JSON is the server's choice")
-    try fields.refuse("grammar_lazy", because: "a grammar holds from the first token")
-    try fields.refuse("grammar_triggers", because: "a grammar holds from the first token")
+    found +=
+      try fields.object(
+        "structured_outputs", "one of these members; others are refused", like: #"{"regex":"[0-9]+"}"#
+      ) { (outputs) throws(APIError) in
+        var found: [ResponseFormat] = []
+        if try outputs.bool("json_object") == true {
+          found.append(ResponseFormat(.anyObject, param: outputs.name(of: "json_object")))
+        }
+        found += try reader.members(
+          &outputs,
+          names: .init(
+            json: "json", regex: "regex", choice: "choice", grammar: "grammar",
+            structuralTag: "structural_tag")
+        )
+        if let other = outputs.unread.first {
+          throw .unsupportedParameter(outputs.name(of: APIError.shortened(other)))
+        }
+        return found
+      } ?? []
+    _ = try fields.string("guided_decoding_backend", .accepted("there is one engine"), like: #""auto""#)
+    try fields.refuse(
+      "guided_whitespace_pattern", because: "white space in JSON is the server's choice", like: #"" ""#)
+    try fields.refuse("grammar_lazy", because: "a grammar holds from the first token", like: "true")
+    try fields.refuse("grammar_triggers", because: "a grammar holds from the first token", like: "[]")
     // Clients send the same under several names, for servers that know one of them.
     if let other = found.first(where: { !$0.form.isSame(as: found[0].form) }) {
       throw .invalidValue(
@@ -144,19 +148,32 @@ struct FormatReader {
 
   func members(_ fields: inout Fields, names: Names) throws(APIError) -> [ResponseFormat] {
     var found: [ResponseFormat] = []
-    if let name = names.json, let value = fields.value(name) {
+    if let name = names.json,
+      let value = fields.value(
+        name, Shape.named("SchemaOrText"), "a schema, or its JSON text", like: #"{"type":"object"}"#)
+    {
       found.append(try schemaFormat(try parsed(value, fields.name(of: name)), param: fields.name(of: name)))
     }
-    if let name = names.regex, let text = try text(name, &fields) {
+    if let name = names.regex,
+      let text = try text(name, &fields, "the content matches as a whole", like: #""[0-9]+""#)
+    {
       found.append(ResponseFormat(.regex(text), param: fields.name(of: name)))
     }
     if let name = names.choice, let choices = try choices(name, &fields) {
       found.append(ResponseFormat(.choice(choices), param: fields.name(of: name)))
     }
-    if let name = names.grammar, let text = try text(name, &fields) {
+    if let name = names.grammar,
+      let text = try text(
+        name, &fields, "a grammar: GBNF with the rule `root`, or Lark with the rule `start`",
+        like: #""root ::= \"a\"""#)
+    {
       found.append(ResponseFormat(.grammar(text), param: fields.name(of: name)))
     }
-    if let name = names.structuralTag, let value = fields.value(name) {
+    if let name = names.structuralTag,
+      let value = fields.value(
+        name, #"{"type": ["object", "string"]}"#, "text with tags inside, or the JSON text of such a tag",
+        like: #"{"format":{"type":"const_string","value":"a"}}"#)
+    {
       let param = fields.name(of: name)
       found.append(try structuralTag(try parsed(value, param), param: param))
     }
@@ -191,14 +208,23 @@ struct FormatReader {
     return ResponseFormat(.schema(schema), param: param)
   }
 
-  private func text(_ name: String, _ fields: inout Fields) throws(APIError) -> String? {
-    guard let text = try fields.string(name, maxBytes: limits.grammarBytes) else { return nil }
+  private func text(
+    _ name: String, _ fields: inout Fields, _ words: @autoclosure () -> Words,
+    like example: @autoclosure () -> String
+  ) throws(APIError) -> String? {
+    guard let text = try fields.string(name, maxBytes: limits.grammarBytes, words(), like: example()) else {
+      return nil
+    }
     guard !text.utf8.isEmpty else { throw .invalidValue(fields.name(of: name), "it is empty") }
     return text
   }
 
   private func choices(_ name: String, _ fields: inout Fields) throws(APIError) -> [String]? {
-    guard let values = try fields.array(name, maxCount: limits.formatChoices) else { return nil }
+    guard
+      let values = try fields.array(
+        name, of: Shape.string, minCount: 1, maxCount: limits.formatChoices,
+        "the content is one of them; up to \(limits.formatChoices)", like: #"["yes","no"]"#)
+    else { return nil }
     let param = fields.name(of: name)
     var choices: [String] = []
     var bytes = 0

@@ -26,7 +26,7 @@ package struct ThinkingOptions {
 
   /// Names of a budget in a body, with its least value: this server's, vLLM's and two of llama-server's, where -1 is no
   /// budget.
-  package static let budgets: [(name: String, least: Int)] = [
+  static let budgets: [(name: String, least: Int)] = [
     ("thinking_budget", 0), ("thinking_token_budget", 0), ("thinking_budget_tokens", -1),
     ("reasoning_budget_tokens", -1),
   ]
@@ -43,9 +43,18 @@ package struct ThinkingOptions {
   /// Reads `thinking_budget` and `thinking`, which chat and Responses share.
   mutating func readSwitches(_ fields: inout Fields) throws(APIError) {
     for (name, least) in Self.budgets {
-      propose(budget: try fields.integer(name, in: least...Int.max), field: name)
+      let words = least < 0 ? "the same, under llama-server's; -1 is no budget" : "most tokens of reasoning"
+      propose(budget: try fields.integer(name, in: least...Int.max, "\(words)", like: "64"), field: name)
     }
-    switch fields.value("thinking") {
+    let shape = #"""
+      {"type": "object", "properties": {"type": {"enum": ["enabled", "disabled", "adaptive"]},
+        "budget_tokens": {"type": "integer", "minimum": 0}}}
+      """#
+    switch fields.value(
+      "thinking", Shape.any(Shape.boolean, shape),
+      "a boolean, or `{\"type\":\"enabled\",\"budget_tokens\":64}` or `{\"type\":\"disabled\"}`; wins over `reasoning_effort`",
+      like: "false")
+    {
     case nil: break
     case .bool(let flag)?: propose(isOn: flag)
     case .object?:

@@ -1,52 +1,47 @@
 // Bodies of /v1/uploads: a file that comes in parts.
 
-package import JSON
-
 /// POST /v1/uploads.
-package struct UploadRequest: Sendable {
-  package var bytes: Int
-  package var name: String
-  package var type: String
-  package var purpose: String
+package struct UploadRequest: RequestBody {
+  package let bytes: Int
+  package let name: String
+  package let type: String
+  package let purpose: String
   /// How long the file is kept, seconds; nil for ever.
-  package var expirySeconds: Int?
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package let expirySeconds: Int?
+  package var ignored: [String] = []
 
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    guard let bytes = try fields.integer("bytes", in: 1...Int(Int32.max)) else { throw .missing("bytes") }
-    self.bytes = bytes
-    name = try fields.requiredString("filename")
-    type = try fields.requiredString("mime_type")
+  package init(_ fields: inout Fields) throws(APIError) {
+    let most = fields.limits.fileBytes
+    _ = fields.value("bytes", Shape.integer(1...most), like: "6")
+    bytes = try fields.requiredInteger("bytes", in: 1...Int(Int32.max))
+    name = try fields.requiredString("filename", like: #""notes.txt""#)
+    type = try fields.requiredString("mime_type", like: #""text/plain""#)
+    _ = try fields.required(
+      "purpose", Shape.words(["assistants", "batch", "user_data", "vision"]), like: #""user_data""#)
     purpose = try fields.requiredString("purpose")
-    if var expiry = try fields.fields("expires_after") {
-      guard try expiry.word("anchor", of: ["created_at"]) != nil else {
-        throw .missing("expires_after.anchor")
-      }
-      guard let seconds = try expiry.integer("seconds", in: 60...2_592_000) else {
-        throw .missing("expires_after.seconds")
-      }
-      expirySeconds = seconds
+    expirySeconds = try fields.lifetime("expires_after", in: 60...2_592_000)
+  }
+}
+
+extension Fields {
+  /// How long something is kept after it was made, seconds.
+  mutating func lifetime(_ field: String, in range: ClosedRange<Int>) throws(APIError) -> Int? {
+    try object(field) { (expiry) throws(APIError) in
+      _ = try expiry.requiredWord("anchor", of: ["created_at"])
+      return try expiry.requiredInteger("seconds", in: range)
     }
-    ignored = fields.unread
   }
 }
 
 /// POST /v1/uploads/{id}/complete.
-package struct UploadCompletion: Sendable {
+package struct UploadCompletion: RequestBody {
   /// In the order of the file's bytes.
-  package var parts: [String]
-  package var md5: String?
-  /// Top-level fields that nobody knows.
-  package var ignored: [String]
+  package let parts: [String]
+  package let md5: String?
+  package var ignored: [String] = []
 
-  /// - Throws: the first problem found, with the path of its field.
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    parts = try fields.requiredTexts("part_ids", maxCount: 1_000)
-    md5 = try fields.string("md5", maxBytes: 32)
-    ignored = fields.unread
+  package init(_ fields: inout Fields) throws(APIError) {
+    parts = try fields.requiredTexts("part_ids", maxCount: 1_000, like: #"["part_1"]"#)
+    md5 = try fields.string("md5", maxBytes: 32, "of the whole file")
   }
 }

@@ -11,6 +11,14 @@ package struct ChunkingStrategy: Sendable, Equatable {
 
   package init() {}
 
+  /// `chunking_strategy` of a body.
+  fileprivate init(_ fields: inout Fields) throws(APIError) {
+    let name = "chunking_strategy"
+    try self.init(
+      fields.value(name, Shape.named("ChunkingStrategy"), like: #"{"type":"auto"}"#),
+      name: fields.name(of: name))
+  }
+
   /// `auto` is the default; nil is too.
   package init(_ value: JSONValue?, name: String) throws(APIError) {
     self.init()
@@ -58,6 +66,11 @@ package struct ExpiryRule: Sendable, Equatable {
 
   package init(days: Int) { self.days = days }
 
+  fileprivate static let shape = #"""
+    {"type": "object", "required": ["anchor", "days"], "properties": {
+      "anchor": {"const": "last_active_at"}, "days": {"type": "integer", "minimum": 1, "maximum": 365}}}
+    """#
+
   package var json: JSONValue { ["anchor": "last_active_at", "days": .int(days)] }
 }
 
@@ -80,7 +93,13 @@ package enum Attributes {
   private static func read(_ fields: inout Fields, _ field: String, numbers: Bool) throws(APIError)
     -> JSONObject?
   {
-    guard let value = fields.value(field) else { return fields.object[field] == nil ? nil : JSONObject() }
+    let shape =
+      numbers
+      ? Shape.named("Attributes")
+      : ##"{"$ref": "#/components/schemas/Metadata", "propertyNames": {"minLength": 1}}"##
+    guard let value = fields.value(field, shape, like: #"{"year":"2025"}"#) else {
+      return fields.object[field] == nil ? nil : JSONObject()
+    }
     let name = fields.name(of: field)
     guard let object = value.objectValue else { throw .wrongType(name, expected: "an object", found: value) }
     guard object.count <= count else {
@@ -104,7 +123,7 @@ package enum Attributes {
 }
 
 /// POST /v1/vector_stores and POST /v1/vector_stores/{id}.
-package struct VectorStoreRequest: Sendable {
+package struct VectorStoreRequest: RequestBody {
   package var name: String?
   package var description: String?
   package var fileIDs: [String] = []
@@ -115,94 +134,73 @@ package struct VectorStoreRequest: Sendable {
   package var namesExpiry: Bool
   /// The model that makes its vectors.
   package var model: String?
-  package var ignored: [String]
+  package var ignored: [String] = []
 
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    name = try fields.string("name", maxBytes: 1_024)
+  package init(_ fields: inout Fields) throws(APIError) {
+    name = try fields.string("name", maxBytes: 1_024, like: #""Notes""#)
     description = try fields.string("description", maxBytes: 4_096)
-    fileIDs = try Self.strings(&fields, "file_ids", limit: 500) ?? []
+    fileIDs = try fields.texts("file_ids", maxCount: 500, like: #"["file-1"]"#) ?? []
     metadata = try Attributes.metadata(&fields)
-    strategy = try ChunkingStrategy(fields.value("chunking_strategy"), name: "chunking_strategy")
+    strategy = try ChunkingStrategy(&fields)
     namesExpiry = fields.object["expires_after"] != nil
+    _ = fields.value("expires_after", ExpiryRule.shape, "null ends the rule of a store")
     expiry = try ExpiryRule(fields.value("expires_after"))
-    model = try fields.string("embedding_model")
-    ignored = fields.unread
-  }
-
-  static func strings(_ fields: inout Fields, _ field: String, limit: Int) throws(APIError) -> [String]? {
-    guard let value = fields.value(field) else { return nil }
-    let name = fields.name(of: field)
-    guard let list = value.arrayValue else { throw .wrongType(name, expected: "an array", found: value) }
-    try APIError.check(count: list.count, atMost: limit, field: name)
-    var strings: [String] = []
-    for (index, element) in list.enumerated() {
-      guard let text = element.stringValue else {
-        throw .wrongType("\(name)[\(index)]", expected: "a string", found: element)
-      }
-      strings.append(text)
-    }
-    return strings
+    model = try fields.string("embedding_model", "the model that makes its vectors", like: #""minilm""#)
   }
 }
 
 /// One file that is put into a store.
-package struct StoreFileRequest: Sendable {
-  package var fileID: String
-  package var attributes: JSONObject?
-  package var strategy: ChunkingStrategy
+package struct StoreFileRequest: RequestBody {
+  package let fileID: String
+  package let attributes: JSONObject?
+  package let strategy: ChunkingStrategy
   /// The path of the id, for errors.
-  package var name: String
-  package var ignored: [String]
+  package let name: String
+  package var ignored: [String] = []
 
-  package init(_ body: JSONValue, path: String = "") throws(APIError) {
-    var fields = try Fields(body, path: path)
-    fileID = try fields.requiredString("file_id")
+  package init(_ fields: inout Fields) throws(APIError) {
+    fileID = try fields.requiredString("file_id", like: #""file-1""#)
     attributes = try Attributes.attributes(&fields)
-    strategy = try ChunkingStrategy(
-      fields.value("chunking_strategy"), name: fields.name(of: "chunking_strategy"))
+    strategy = try ChunkingStrategy(&fields)
     name = fields.name(of: "file_id")
-    ignored = fields.unread
   }
 
   fileprivate init(_ id: String, _ attributes: JSONObject?, _ strategy: ChunkingStrategy, name: String) {
-    fileID = id
-    self.attributes = attributes
-    self.strategy = strategy
-    self.name = name
-    ignored = []
+    (fileID, self.attributes, self.strategy, self.name) = (id, attributes, strategy, name)
   }
 }
 
 /// POST /v1/vector_stores/{id}/file_batches.
-package struct FileBatchRequest: Sendable {
-  package var files: [StoreFileRequest] = []
-  package var ignored: [String]
+package struct FileBatchRequest: RequestBody {
+  package let files: [StoreFileRequest]
+  package var ignored: [String] = []
 
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    let ids = try VectorStoreRequest.strings(&fields, "file_ids", limit: 2_000)
+  package init(_ fields: inout Fields) throws(APIError) {
+    let most = 2_000
+    let isNoted = fields.isNoted
+    let ids = try fields.texts("file_ids", maxCount: most, like: #"["file-1","file-2"]"#)
     let attributes = try Attributes.attributes(&fields)
-    let strategy = try ChunkingStrategy(fields.value("chunking_strategy"), name: "chunking_strategy")
+    let strategy = try ChunkingStrategy(&fields)
     let list = fields.value("files")
-    guard (ids == nil) != (list == nil) else {
+    fields.rule(Shape.oneNamed(["file_ids", "files"], #"{"type": "array", "minItems": 1}"#))
+    guard isNoted || (ids == nil) != (list == nil) else {
       throw ids == nil
         ? .missing("file_ids") : .invalidValue("files", "it cannot stand beside 'file_ids'")
     }
-    for (index, id) in (ids ?? []).enumerated() {
-      files.append(StoreFileRequest(id, attributes, strategy, name: "file_ids[\(index)]"))
+    let each = try fields.objects("files", maxCount: most, "instead of `file_ids`") {
+      (file) throws(APIError) in
+      var request = try StoreFileRequest(&file)
+      request.ignored = file.unread
+      return request
     }
-    if let list {
-      guard let elements = list.arrayValue else {
-        throw .wrongType("files", expected: "an array", found: list)
+    files =
+      each
+      ?? (ids ?? []).enumerated().map {
+        StoreFileRequest($1, attributes, strategy, name: "file_ids[\($0)]")
       }
-      try APIError.check(count: elements.count, atMost: 2_000, field: "files")
-      for (index, element) in elements.enumerated() {
-        files.append(try StoreFileRequest(element, path: "files[\(index)]"))
-      }
+    guard isNoted || !files.isEmpty else {
+      throw .invalidValue(ids == nil ? "files" : "file_ids", "it is empty")
     }
-    guard !files.isEmpty else { throw .invalidValue(ids == nil ? "files" : "file_ids", "it is empty") }
-    ignored = fields.unread
   }
 }
 
@@ -246,7 +244,7 @@ package struct RankingOptions: Sendable, Equatable {
 }
 
 /// POST /v1/vector_stores/{id}/search.
-package struct StoreSearchRequest: Sendable {
+package struct StoreSearchRequest: RequestBody {
   package var queries: [String]
   package var limit: Int
   package var filter: AttributeFilter?
@@ -254,17 +252,20 @@ package struct StoreSearchRequest: Sendable {
   package var explains: Bool
   /// Whether every vector is read, however many there are.
   package var isExact: Bool
-  package var ignored: [String]
+  package var ignored: [String] = []
 
   private static let longest = 100_000
+  private static let mostQueries = 16
 
-  package init(_ body: JSONValue) throws(APIError) {
-    var fields = try Fields(body)
-    let query = try fields.required("query")
+  package init(_ fields: inout Fields) throws(APIError) {
+    let text = #"{"type": "string", "minLength": 1}"#
+    let query = try fields.required(
+      "query", Shape.any(text, Shape.array(of: text, 1...Self.mostQueries)), "a text, or several",
+      like: #""What is said of rivers?""#)
     if let text = query.stringValue {
       queries = [text]
     } else if query.arrayValue != nil {
-      queries = try VectorStoreRequest.strings(&fields, "query", limit: 16) ?? []
+      queries = try fields.texts("query", maxCount: Self.mostQueries) ?? []
     } else {
       throw .wrongType("query", expected: "a string or an array of strings", found: query)
     }
@@ -280,11 +281,14 @@ package struct StoreSearchRequest: Sendable {
     }
     limit = try fields.integer("max_num_results", in: 1...50) ?? 10
     filter = nil
-    if let value = fields.value("filters") { filter = try AttributeFilter(value) }
-    ranking = try RankingOptions(fields.value("ranking_options"), name: "ranking_options")
-    _ = try fields.bool("rewrite_query")
-    explains = try fields.bool("explain") ?? false
-    isExact = try fields.bool("exact") ?? false
-    ignored = fields.unread
+    let filters = fields.value(
+      "filters", Shape.named("AttributeFilter"), like: #"{"type":"gte","key":"year","value":2024}"#)
+    if let filters { filter = try AttributeFilter(filters) }
+    ranking = try RankingOptions(
+      fields.value("ranking_options", Shape.named("RankingOptions"), like: #"{"ranker":"auto"}"#),
+      name: "ranking_options")
+    _ = try fields.bool("rewrite_query", .accepted())
+    explains = try fields.bool("explain", "each result says why it is there") ?? false
+    isExact = try fields.bool("exact", "every vector is read, however many there are") ?? false
   }
 }
