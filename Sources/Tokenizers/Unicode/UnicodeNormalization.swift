@@ -30,22 +30,37 @@ package struct UnicodeNormalization: Sendable {
         }
         return (UInt8(truncatingIfNeeded: parts.first ?? 0), parts.count > 1 ? parts[1] : 1)
       })
-    for word in UnicodeData.canonical.words {
-      let isExcluded = word.contains(UInt8(ascii: "!"))
-      let sides = word.split { $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: "!") || $0 == UInt8(ascii: "+") }
-      let scalars = sides.map(Self.hexadecimal)
-      guard let source = scalars.first else { continue }
-      canonical[source] = Array(scalars.dropFirst())
-      if !isExcluded, scalars.count == 3 {
-        composites[UInt64(scalars[1]) << 32 | UInt64(scalars[2])] = source
-        followers.insert(scalars[2])
+    for (source, target, composes) in Self.mappings(UnicodeData.canonical) {
+      canonical[source] = target
+      if composes, target.count == 2 {
+        composites[UInt64(target[0]) << 32 | UInt64(target[1])] = source
+        followers.insert(target[1])
       }
     }
-    for word in UnicodeData.compatible.words {
-      let scalars = word.split { $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: "+") }.map(Self.hexadecimal)
-      guard let source = scalars.first else { continue }
-      compatible[source] = Array(scalars.dropFirst())
+    for (source, target, _) in Self.mappings(UnicodeData.compatible) { compatible[source] = target }
+  }
+
+  /// What the script that wrote the table has packed: `gap=target`, `gap!target`, `gap=target*count`.
+  private static func mappings(
+    _ table: StaticString
+  ) -> [(source: UInt32, target: [UInt32], composes: Bool)] {
+    var out: [(UInt32, [UInt32], Bool)] = []
+    var source: UInt32 = 0
+    for word in table.words {
+      let parts = word.split(separator: UInt8(ascii: "*"))
+      let sides = parts[0].split(omittingEmptySubsequences: false) {
+        $0 == UInt8(ascii: "=") || $0 == UInt8(ascii: "!")
+      }
+      let count = parts.count > 1 ? parts[1].reduce(0) { $0 * 10 + UInt32($1 &- 0x30) } : 1
+      source += hexadecimal(sides[0])
+      var target = sides[1].split(separator: UInt8(ascii: "+")).map(hexadecimal)
+      for _ in 0..<count {
+        out.append((source, target, !word.contains(UInt8(ascii: "!"))))
+        source += 1
+        target[0] += 1
+      }
     }
+    return out
   }
 
   private static func hexadecimal(_ digits: ArraySlice<UInt8>) -> UInt32 {
