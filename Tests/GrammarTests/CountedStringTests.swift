@@ -2,6 +2,7 @@
 
 import Support
 import Testing
+import Tokenizers
 
 @testable import Grammar
 

@@ -3,6 +3,7 @@
 import JSON
 import Support
 import Testing
+import Tokenizers
 
 @testable import Grammar
 

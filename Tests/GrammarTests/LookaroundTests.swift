@@ -23,7 +23,8 @@ struct TryingMatcher {
     case .sequence(let parts):
       return parts.reduce([place]) { places, part in Set(places.flatMap { ends(part, from: $0) }) }
     case .choice(let branches): return Set(branches.flatMap { ends($0, from: place) })
-    case .repeated(let inner, let min, let max):
+    case .once(let inner): return ends(inner, from: place)
+    case .repeated(let inner, let min, let max, _):
       var now: Set<Int> = [place]
       for _ in 0..<min { now = Set(now.flatMap { ends(inner, from: $0) }) }
       var all = now
@@ -67,7 +68,8 @@ struct TryingMatcher {
       return .repeated(inner(&random), min: min, max: [nil, min + 1].randomElement(using: &random)!)
     case 5: return isAhead == true ? .end : .start
     case 6: return isAhead == false ? .start : .end
-    case 7 where isAhead == nil: return .wordBorder(isPositive: Bool.random(using: &random))
+    case 7 where isAhead == nil:
+      return .wordBorder(RegexClasses.word, isPositive: Bool.random(using: &random))
     case 7, 8, 9:
       let side = isAhead ?? Bool.random(using: &random)
       return .lookaround(

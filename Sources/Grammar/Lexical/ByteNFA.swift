@@ -74,6 +74,7 @@ struct ByteNFA {
     try spend(1)
     switch tree {
     case .empty: return from
+    case .once(let inner): return try add(inner, from)
     case .set(let set): return try addSet(set, from)
     case .sequence(let parts):
       var at = from
@@ -87,7 +88,7 @@ struct ByteNFA {
         link(try add(branch, start), end)
       }
       return end
-    case .repeated(let inner, let min, let max):
+    case .repeated(let inner, let min, let max, _):
       var at = from
       for _ in 0..<min { at = try add(inner, at) }
       guard let max else {

@@ -1,5 +1,7 @@
 // Conditions on what stands before or after a place of the text, as states of the automaton.
 
+import Tokenizers
+
 /// What must match, or must not, directly after a place (ahead) or directly before it (behind).
 struct Lookaround {
   let tree: RegexTree
@@ -16,7 +18,7 @@ struct Lookaround {
       case .start: isAhead
       case .end: !isAhead
       case .lookaround(_, let other, _): other != isAhead
-      case .empty, .set, .sequence, .choice, .repeated: false
+      case .empty, .set, .sequence, .choice, .repeated, .once: false
       }
     }
     guard !looksBothWays else {

@@ -117,7 +117,7 @@ struct PatternCompiler {
   /// All texts in which one of these occurs, or that end with the beginning of one.
   private static func texts(with excluded: [String], orBeginnings: Bool) throws(GrammarError) -> ByteDFA {
     func tree(_ text: some Sequence<Unicode.Scalar>) -> RegexTree {
-      .sequence(text.map { .set(ScalarSet([$0.value...$0.value])) })
+      .sequence(text.map { .set(ScalarSet($0.value)) })
     }
     try checkSize(of: excluded)
     let texts = excluded.filter { !$0.isEmpty }
@@ -171,7 +171,7 @@ struct PatternCompiler {
       guard !text.isEmpty else {
         throw .unsatisfiable(path: "", reason: "every text contains the empty string")
       }
-      let tree = RegexTree.sequence(text.unicodeScalars.map { .set(ScalarSet([$0.value...$0.value])) })
+      let tree = RegexTree.sequence(text.unicodeScalars.map { .set(ScalarSet($0.value)) })
       dfa = try dfa.subtracting(ByteNFA.automaton(tree, spelling: .plain, anywhere: true))
     }
     return dfa

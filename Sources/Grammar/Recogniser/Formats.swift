@@ -1,6 +1,7 @@
 // The formats of JSON Schema as regular expressions.
 
 import Synchronization
+import Tokenizers
 
 /// Formats that are not here are annotations, as the standard has it.
 enum Formats {

@@ -328,7 +328,7 @@ struct LarkParser {
       return .set(ScalarSet([literal[0].value...last[0].value]))
     }
     guard text.take("i") else { return .literal(literal) }
-    return .sequence(literal.map { .set(ScalarSet([$0.value...$0.value]).ignoringCase) })
+    return .sequence(literal.map { .set(ScalarSet($0.value).ignoringCase) })
   }
 
   private mutating func quoted() throws(GrammarError) -> [Unicode.Scalar] {

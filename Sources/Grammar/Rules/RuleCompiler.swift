@@ -80,7 +80,7 @@ struct RuleCompiler {
     switch tree {
     case .set(let set): return (.set(set), 1, 1)
     case .literal(let scalars):
-      return (.sequence(scalars.map { .set(ScalarSet([$0.value...$0.value])) }), max(1, scalars.count), 2)
+      return (.sequence(scalars.map { .set(ScalarSet($0.value)) }), max(1, scalars.count), 2)
     case .rule(let name): return expressions[name] ?? nil
     case .expression(let tree):
       let (size, depth) = tree.measure

@@ -1,6 +1,7 @@
 // oneOf: alternatives that exclude each other.
 
 import JSON
+import Tokenizers
 
 extension SchemaNormalizer {
   // MARK: oneOf

@@ -7,7 +7,7 @@ enum SplitClasses {
   static let number = of { $0 == .number }
   private static let punctuation = of { $0 == .punctuation }
   /// The table counts the replacement character among what cleaning drops.
-  private static let symbol = of { $0 == .symbol }.union(ScalarSet([0xFFFD...0xFFFD]))
+  private static let symbol = of { $0 == .symbol }.union(ScalarSet(0xFFFD))
   private static let alphabetic = RegexClasses.property("Alphabetic") ?? letter
   private static let lower = of { $0.contains(.lower) }
   static let digit = RegexClasses.property("Nd") ?? ScalarSet([])

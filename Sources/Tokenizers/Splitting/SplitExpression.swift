@@ -7,8 +7,8 @@ final class SplitExpression: Sendable {
   private let program: SplitProgram
   private let automaton: Mutex<SplitAutomaton>
 
-  init(_ source: String) throws(SplitProblem) {
-    program = try SplitProgram(SplitParser.parse(source))
+  init(_ source: String) throws(RegexProblem) {
+    program = try SplitProgram(RegexParser.parse(source, as: .oniguruma))
     automaton = Mutex(SplitAutomaton(program))
   }
 

@@ -53,13 +53,13 @@ struct SplitProgram {
   private static let lookLimit = 60
   private static let setLimit = 500
 
-  init(_ tree: SplitTree) throws(SplitProblem) {
+  init(_ tree: RegexTree) throws(RegexProblem) {
     operations = try program(tree, isReversed: false)
     reversed = try program(tree, isReversed: true)
     try findClasses()
   }
 
-  private mutating func program(_ tree: SplitTree, isReversed: Bool) throws(SplitProblem) -> [SplitOperation]
+  private mutating func program(_ tree: RegexTree, isReversed: Bool) throws(RegexProblem) -> [SplitOperation]
   {
     var out: [SplitOperation] = []
     try add(tree, to: &out, isReversed)
@@ -68,11 +68,11 @@ struct SplitProgram {
   }
 
   private mutating func add(
-    _ tree: SplitTree, to out: inout [SplitOperation], _ isReversed: Bool
-  ) throws(SplitProblem) {
+    _ tree: RegexTree, to out: inout [SplitOperation], _ isReversed: Bool
+  ) throws(RegexProblem) {
     visits += 1
     guard out.count < Self.operationLimit, visits < Self.visitLimit else {
-      throw SplitProblem(words: "it is too large")
+      throw RegexProblem.tooLarge("it is too large")
     }
     switch tree {
     case .empty: break
@@ -112,16 +112,17 @@ struct SplitProgram {
         try add(inner, to: &out, isReversed)
       }
       for place in forks { out[place] = fork(place + 1, out.count) }
-    case .look(let inner, let isBehind, let isNegative):
-      out.append(.look(try look(inner, isBehind), isNegative: isNegative))
-    case .edge(let isStart):
-      if isStart { looksBack = true }
-      out.append(.edge(isStart: isStart))
+    case .lookaround(let inner, let isAhead, let isPositive):
+      out.append(.look(try look(inner, !isAhead), isNegative: !isPositive))
+    case .start:
+      looksBack = true
+      out.append(.edge(isStart: true))
+    case .end: out.append(.edge(isStart: false))
     }
   }
 
   /// Looks inside others come before them.
-  private mutating func look(_ tree: SplitTree, _ isBehind: Bool) throws(SplitProblem) -> Int {
+  private mutating func look(_ tree: RegexTree, _ isBehind: Bool) throws(RegexProblem) -> Int {
     if isBehind { looksBack = true }
     let look: Look
     if case .set(let set) = tree {
@@ -132,23 +133,23 @@ struct SplitProgram {
       look = Look(set: nil, operations: try program(tree, isReversed: !isBehind), isBehind: isBehind)
     }
     guard looks.count < Self.lookLimit else {
-      throw SplitProblem(words: "it has more than \(Self.lookLimit) conditions on other text")
+      throw RegexProblem.tooLarge("it has more than \(Self.lookLimit) conditions on other text")
     }
     looks.append(look)
     return looks.count - 1
   }
 
-  private mutating func number(of set: ScalarSet) throws(SplitProblem) -> Int {
+  private mutating func number(of set: ScalarSet) throws(RegexProblem) -> Int {
     if let known = sets.firstIndex(of: set) { return known }
     guard sets.count < Self.setLimit else {
-      throw SplitProblem(words: "it has more than \(Self.setLimit) sets")
+      throw RegexProblem.tooLarge("it has more than \(Self.setLimit) sets")
     }
     sets.append(set)
     return sets.count - 1
   }
 
   /// Scalars that are in the same sets are of one class.
-  private mutating func findClasses() throws(SplitProblem) {
+  private mutating func findClasses() throws(RegexProblem) {
     var cuts: Set<UInt32> = [0, 0x110000]
     for range in sets.flatMap(\.ranges) {
       cuts.insert(range.lowerBound)
@@ -160,7 +161,7 @@ struct SplitProgram {
     for (start, end) in zip(sorted, sorted.dropFirst()) {
       let key = sets.map { $0.contains(start) }
       guard number.count < 250 || number[key] != nil else {
-        throw SplitProblem(words: "it tells more than 250 kinds of characters apart")
+        throw RegexProblem.tooLarge("it tells more than 250 kinds of characters apart")
       }
       let value = number[key] ?? UInt8(truncatingIfNeeded: number.count)
       number[key] = value

@@ -12,7 +12,7 @@ enum TextPattern: Sendable {
   case expression(SplitExpression)
 
   /// The pattern of a regular expression; the known ones have scanners.
-  init(regex: String) throws(SplitProblem) {
+  init(regex: String) throws(RegexProblem) {
     if let scanner = WordScanner(pattern: regex) {
       self = .words(scanner)
       return

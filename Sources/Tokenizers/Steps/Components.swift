@@ -113,7 +113,7 @@ extension TextPattern {
     if let text = description?["String"]?.stringValue {
       self = .literal(Array(text.utf8))
     } else if let regex = description?["Regex"]?.stringValue {
-      do throws(SplitProblem) {
+      do throws(RegexProblem) {
         self = try TextPattern(regex: regex)
       } catch {
         throw .unsupported(path: "\(path).Regex", what: "the regular expression '\(regex)' (\(error.words))")
