@@ -4,8 +4,8 @@
 // The files are the same for everybody and hold no secret.
 
 import HTTP
+import JSON
 import Media
-import Wire
 
 /// A file of the page as the binary holds it.
 struct PageFile: Sendable {

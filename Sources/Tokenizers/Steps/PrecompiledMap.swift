@@ -1,5 +1,7 @@
 // SentencePiece's compiled normalisation rules: a double-array trie of replacements (XLM-R, T5).
 
+import JSON
+
 /// The `precompiled_charsmap` of a tokenizer.
 struct PrecompiledMap: Sendable {
   /// Units of the trie: a label, an offset to the children, or a value.
@@ -12,38 +14,13 @@ struct PrecompiledMap: Sendable {
 
   /// - Parameter base64: little-endian byte count of the trie, the trie, the replacements. Nil when malformed.
   init?(base64: String) {
-    guard let bytes = Self.decoded(base64), bytes.count >= 4 else { return nil }
+    guard let bytes = Base64.decode(base64), bytes.count >= 4 else { return nil }
     func word(_ at: Int) -> UInt32 { (0..<4).reduce(0) { $0 | UInt32(bytes[at + $1]) << UInt32(8 * $1) } }
     let size = Int(word(0))
     guard size % 4 == 0, size > 0, size <= bytes.count - 4 else { return nil }
     units = stride(from: 4, to: 4 + size, by: 4).map(word)
     replacements = Array(bytes[(4 + size)...])
     guard String(validating: replacements, as: UTF8.self) != nil else { return nil }
-  }
-
-  private static func decoded(_ base64: String) -> [UInt8]? {
-    var out: [UInt8] = []
-    var bits: UInt32 = 0
-    var count = 0
-    for byte in base64.utf8 {
-      let value: UInt8
-      switch byte {
-      case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = byte - 65
-      case UInt8(ascii: "a")...UInt8(ascii: "z"): value = byte - 71
-      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte + 4
-      case UInt8(ascii: "+"): value = 62
-      case UInt8(ascii: "/"): value = 63
-      case UInt8(ascii: "="): continue
-      default: return nil
-      }
-      bits = bits << 6 | UInt32(value)
-      count += 6
-      if count >= 8 {
-        count -= 8
-        out.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-      }
-    }
-    return out
   }
 
   /// The replacement of the shortest rule that `text` starts with; that is the reference's choice, too.
