@@ -84,69 +84,38 @@ package struct OutputFormat: Sendable, Equatable {
   /// Whether calls of tools can be told from content.
   package var supportsTools: Bool { toolSyntax != .none }
 
+  /// By what a template's way of writing calls is known: the first whose marks it has all. A mark that is part of
+  /// another's marks, or that templates of other models mention, comes after it.
+  private static let syntaxes: [(marks: [String], syntax: ToolSyntax)] = [
+    (harmonyMarks, .harmony), (["<|tool_call>", "<tool_call|>"], .gemma), (["<|tool_call_start|>"], .python),
+    (["<|tool_list_start|>"], .python), (["｜DSML｜"], .dsml), (["<arg_key>"], .glm),
+    (["<seed:tool_call>"], .seed), (["<minimax:tool_call>"], .minimax),
+    (["<|tool_calls_section_begin|>"], .kimi), (["<｜tool▁calls▁begin｜>"], .deepseek),
+    (["<|START_ACTION|>"], .command), (["<tool_call>", "<function="], .xml), (["[TOOL_CALLS]"], .mistral),
+    (["<|tool_call|>"], .phi), (["<|tool|>"], .phi), (["<tool_call>"], .qwen), (["<|python_tag|>"], .llama),
+    (["ipython", "\"parameters\""], .llama),
+  ]
+  private static let harmonyMarks = ["<|channel|>", "<|message|>", "<|start|>assistant"]
+
+  /// The same for reasoning.
+  private static let reasonings: [(marks: [String], reasoning: Reasoning)] = [
+    (harmonyMarks, .harmony), (["<|channel>"], .channel), (["[THINK]"], .brackets), (["<seed:think>"], .seed),
+    (["<|START_THINKING|>"], .command), (["<|message|>", "<|start|>assistant", "to=self"], .addressed),
+  ]
+
   /// Derives the format from the text of a chat template.
   package init(templateSource source: String) { self.init(templateSource: source, find: { nil }) }
 
   /// - Parameter find: how calls are written, asked where the text of the template does not say.
   init(templateSource source: String, find: () -> FoundCalls?) {
     func has(_ part: String) -> Bool { Bytes.contains(source, part) }
-    let isHarmony = has("<|channel|>") && has("<|message|>") && has("<|start|>assistant")
-    let syntax: ToolSyntax
-    if isHarmony {
-      syntax = .harmony
-    } else if has("<|tool_call>"), has("<tool_call|>") {
-      syntax = .gemma
-    } else if has("<|tool_call_start|>") || has("<|tool_list_start|>") {
-      syntax = .python
-    } else if has("｜DSML｜") {
-      syntax = .dsml
-    } else if has("<arg_key>") {
-      syntax = .glm
-    } else if has("<seed:tool_call>") {
-      syntax = .seed
-    } else if has("<minimax:tool_call>") {
-      syntax = .minimax
-    } else if has("<|tool_calls_section_begin|>") {
-      syntax = .kimi
-    } else if has("<｜tool▁calls▁begin｜>") {
-      syntax = .deepseek
-    } else if has("<|START_ACTION|>") {
-      syntax = .command
-    } else if has("<tool_call>"), has("<function=") {
-      syntax = .xml
-    } else if has("[TOOL_CALLS]") {
-      syntax = .mistral
-    } else if has("<|tool_call|>") || has("<|tool|>") {
-      syntax = .phi
-    } else if has("<tool_call>") {
-      syntax = .qwen
-    } else if has("<|python_tag|>") || (has("ipython") && has("\"parameters\"")) {
-      syntax = .llama
-    } else {
-      syntax = .none
-    }
+    let syntax = Self.syntaxes.first { $0.marks.allSatisfy(has) }?.syntax ?? .none
     found = syntax == .none ? find() : nil
     toolSyntax = found == nil ? syntax : .found
-    if isHarmony {
-      reasoning = .harmony
-    } else if has("<|channel>") {
-      reasoning = .channel
-    } else if has("[THINK]") {
-      reasoning = .brackets
-    } else if has("<seed:think>") {
-      reasoning = .seed
-    } else if has("<|START_THINKING|>") {
-      reasoning = .command
-    } else if has("<|message|>"), has("<|start|>assistant"), has("to=self") {
-      reasoning = .addressed
-    } else {
-      reasoning = .think
-    }
+    reasoning = Self.reasonings.first { $0.marks.allSatisfy(has) }?.reasoning ?? .think
     // Phi-4-mini-reasoning writes `<think>` as ordinary text and is known by nothing but its system text.
     supportsReasoning =
-      reasoning.isMessage || reasoning == .seed || reasoning == .command || has("<|channel>")
-      || has("[THINK]") || has("<think>") || has("</think>")
-      || has("Your name is Phi, an AI math expert")
+      reasoning != .think || has("<think>") || has("</think>") || has("Your name is Phi, an AI math expert")
     supportsThinkingSwitch = has("enable_thinking")
     supportsEffort = has("reasoning_effort")
     mistralCall = has("[CALL_ID]") ? .identified : has("[ARGS]") ? .named : .array
