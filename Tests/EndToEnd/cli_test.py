@@ -247,7 +247,7 @@ def test_bench_prints_a_table_and_csv_and_needs_no_tokenizer(server):
         refused(server, model, "tokenizer.json")
 
 
-def test_S133_an_index_is_measured(server):
+def test_an_index_is_measured(server):
     with tempfile.TemporaryDirectory() as place:
         for first in (True, False):
             result = run(server, "bench", "--index", "10000", "--index-dir", place, "--json")
@@ -384,7 +384,7 @@ def test_settings_come_from_flags_variables_and_a_file(server):
         assert run(server, "version", "--config", folder).returncode == 2
 
 
-def test_D08_flags_go_before_variables_variables_before_the_file_and_the_file_before_defaults(server):
+def test_flags_go_before_variables_variables_before_the_file_and_the_file_before_defaults(server):
     sources = {"host": ("127.0.0.2", "127.0.0.3", "127.0.0.4"), "port": ("1234", "2345", "3456"), "queue-limit": ("5", "6", "7")}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "settings"

@@ -1,7 +1,7 @@
 """Completion in editors: the very requests of llama.vim, llama.vscode, Continue, Tabby and Zed, against a model whose
 vocabulary has marks for filling in the middle.
 
-The cases are numbered as in the specification of surfaces (I01 and on). The model is the demo with six of its tokens
+The model is the demo with six of its tokens
 renamed, so what it writes means nothing; what is tested is what comes back."""
 
 import contextlib
@@ -66,7 +66,7 @@ def vim(prefix, line, suffix, **more):
                             "tokens_cached"], **more}
 
 
-def test_I02_I06_I27_marks_come_from_the_vocabulary_and_not_from_code(server):
+def test_marks_come_from_the_vocabulary_and_not_from_code(server):
     with coder(server) as own:
         code = "x = '<|fim_middle|>'"
         status, _, answer = ask(own, "/infill", {"input_prefix": code, "input_suffix": "\n", "n_predict": 4})
@@ -78,7 +78,7 @@ def test_I02_I06_I27_marks_come_from_the_vocabulary_and_not_from_code(server):
         assert not any(mark in answer["content"] for mark in MARKS), answer["content"]
 
 
-def test_I07_I18_I29_llama_vim_and_vscode(server):
+def test_llama_vim_and_vscode(server):
     with coder(server) as own:
         warm = {**vim("", "", "", n_predict=0, t_max_prompt_ms=1, response_fields=[""])}
         status, headers, answer = ask(own, "/infill", warm)
@@ -99,7 +99,7 @@ def test_I07_I18_I29_llama_vim_and_vscode(server):
         assert answer["stop"] is True and answer["generation_settings"]["top_k"] == 40
 
 
-def test_I09_I13_limits_of_time_and_context(server):
+def test_limits_of_time_and_context(server):
     with coder(server) as own:
         answer = ask(own, "/infill", {"input_prefix": CODE * 40, "input_suffix": CODE, "n_predict": 4,
                                       "input_extra": [{"text": CODE}]})[2]
@@ -110,7 +110,7 @@ def test_I09_I13_limits_of_time_and_context(server):
         assert answer["content"].count("\n") <= 1
 
 
-def test_I15_a_stream_ends_with_all_of_it(server):
+def test_a_stream_ends_with_all_of_it(server):
     with coder(server) as own:
         status, headers, data = own.post("/completion", {"prompt": "Hello", "n_predict": 4, "stream": True, "seed": 1})
         assert status == 200 and headers["content-type"].startswith("text/event-stream")
@@ -119,7 +119,7 @@ def test_I15_a_stream_ends_with_all_of_it(server):
         assert all(event["stop"] is False and isinstance(event["content"], str) for event in events[:-1])
 
 
-def test_I16_I29_continue_tabby_and_zed(server):
+def test_continue_tabby_and_zed(server):
     with coder(server) as own:
         prompt = "<|fim_prefix|>def f():\n    <|fim_suffix|>\n<|fim_middle|>"
         # Continue, with its header where no key is set; then Tabby.
@@ -139,7 +139,7 @@ def test_I16_I29_continue_tabby_and_zed(server):
         assert ".Suffix" in shown["template"] and "insert" in shown["capabilities"]
 
 
-def test_I25_I26_three_wires_one_prompt(server):
+def test_three_wires_one_prompt(server):
     with coder(server) as own:
         options = {"temperature": 0}
         texts = {
@@ -154,7 +154,7 @@ def test_I25_I26_three_wires_one_prompt(server):
     assert server.post("/v1/completions", {"model": server.model, "prompt": "a", "suffix": "b"})[0] == 400
 
 
-def test_I22_I23_what_a_server_says_of_itself(server):
+def test_what_a_server_says_of_itself(server):
     with coder(server, "--max-sequences", "2", "--test-hooks", "--step-delay-ms", "20") as own:
         properties = json.loads(own.get("/props")[2])
         assert properties["total_slots"] == 2 and properties["model_path"] == "demo-coder", properties
@@ -177,7 +177,7 @@ def test_I22_I23_what_a_server_says_of_itself(server):
             assert json.loads(text)["error"]["code"] == "no_slot_available", text
 
 
-def test_I17_who_leaves_frees_the_engine_within_a_step(server):
+def test_who_leaves_frees_the_engine_within_a_step(server):
     with coder(server, "--test-hooks") as own:
         body = json.dumps({"input_prefix": CODE, "input_suffix": "\n", "n_predict": 1000, "ignore_eos": True,
                            "stream": True}).encode()
@@ -196,7 +196,7 @@ def test_I17_who_leaves_frees_the_engine_within_a_step(server):
         assert state["decode_steps_total"] < 4_000, state
 
 
-def test_I20_I30_constraints_and_strange_code(server):
+def test_constraints_and_strange_code(server):
     with coder(server) as own:
         answer = ask(own, "/completion", {"prompt": "x", "grammar": 'root ::= "yes" | "no"', "n_predict": 9})[2]
         assert answer["content"] in ("yes", "no") and answer["stop_type"] == "eos", answer

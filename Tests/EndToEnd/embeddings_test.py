@@ -173,7 +173,7 @@ def shared_minilm():
     return place, place / "all-minilm-l6-v2-8bit-mlx"
 
 
-def test_S011_S012_S013_the_real_minilm(s):
+def test_the_real_minilm(s):
     place, folder = shared_minilm()
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -204,7 +204,7 @@ def test_S011_S012_S013_the_real_minilm(s):
     return "; ".join(told)
 
 
-def test_S015_S016_S020_what_a_folder_says_decides(s):
+def test_what_a_folder_says_decides(s):
     with tempfile.TemporaryDirectory() as place:
         plain = pathlib.Path(place) / "encoder-tiny"
         shutil.copytree(ENCODER, plain)
@@ -234,7 +234,7 @@ def test_S015_S016_S020_what_a_folder_says_decides(s):
             "config_sentence_transformers.json", lambda value: value.update(similarity_fn_name="euclidean"))
 
 
-def test_S033_many_clients_at_once(s):
+def test_many_clients_at_once(s):
     with served(s, "--queue-limit", "100") as other:
         texts = different(100)
         expected = vectors(other, texts)

@@ -29,7 +29,7 @@ def searched(answer):
     return next(item for item in answer.output if item.type == "file_search_call")
 
 
-def test_S099_S101_a_forced_search_and_its_results(s):
+def test_a_forced_search_and_its_results(s):
     with served(s) as other:
         client = strict(other)
         store = prepared(client, NOTES)
@@ -48,7 +48,7 @@ def test_S099_S101_a_forced_search_and_its_results(s):
         assert any(item.type == "file_search_call" for item in items)
 
 
-def test_S100_S114_the_events_and_their_replay(s):
+def test_the_events_and_their_replay(s):
     with served(s) as other:
         client = strict(other)
         store = prepared(client, NOTES)
@@ -65,7 +65,7 @@ def test_S100_S114_the_events_and_their_replay(s):
         assert final.usage.input_tokens > 0
 
 
-def test_S103_S104_S105_choices_and_stores(s):
+def test_choices_and_stores(s):
     with served(s) as other:
         client = strict(other)
         store = prepared(client, NOTES)
@@ -81,7 +81,7 @@ def test_S103_S104_S105_choices_and_stores(s):
             fails(400, None, lambda: ask(client, other, store.id, tool=tool))
 
 
-def test_S108_an_empty_store(s):
+def test_an_empty_store(s):
     with served(s) as other:
         client = strict(other)
         store = client.vector_stores.create()

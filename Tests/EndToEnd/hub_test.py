@@ -1,6 +1,4 @@
-"""Models from the hub, against a hub of this test's own: `pull`, `list`, `show`, `rm`, and names where folders go.
-
-The cases are numbered as in the specification of surfaces (G01 and on)."""
+"""Models from the hub, against a hub of this test's own: `pull`, `list`, `show`, `rm`, and names where folders go."""
 
 import contextlib
 import hashlib
@@ -97,7 +95,7 @@ def check_layout(hub, repository=None, files=MODEL):
     assert not list((place.parent.parent / "blobs").glob("*.incomplete"))
 
 
-def test_G01_a_model_is_pulled_into_the_shared_cache(server):
+def test_a_model_is_pulled_into_the_shared_cache(server):
     with world(demo(more={"pytorch_model.bin": b"x", "run.py": b"x", "onnx/model.onnx": b"x"})) as hub:
         result = pull(server, hub)
         assert result.stdout == f"{snapshot(hub)}\n", result.stdout
@@ -126,7 +124,7 @@ def test_an_embedding_model_comes_with_all_its_modules(server):
         assert vectors.returncode == 0, vectors
 
 
-def test_G02_a_model_that_is_there_costs_one_request(server):
+def test_a_model_that_is_there_costs_one_request(server):
     with world() as hub:
         pull(server, hub)
         hub.seen.clear()
@@ -134,7 +132,7 @@ def test_G02_a_model_that_is_there_costs_one_request(server):
         assert len(hub.seen) == 1, hub.paths()
 
 
-def test_G03_a_killed_pull_goes_on_where_it_was(server):
+def test_a_killed_pull_goes_on_where_it_was(server):
     repository = demo()
     repository.trouble[STORE] = slowly(WEIGHTS, 20_000, 0.02, times=1)
     with world(repository) as hub:
@@ -154,7 +152,7 @@ def test_G03_a_killed_pull_goes_on_where_it_was(server):
         assert hub.sent < 1.05 * (len(WEIGHTS) - had) + 200_000, hub.sent
 
 
-def test_G04_ctrl_c_keeps_what_has_come(server):
+def test_ctrl_c_keeps_what_has_come(server):
     repository = demo()
     repository.trouble[STORE] = slowly(WEIGHTS, 10_000, 0.02, times=1)
     with world(repository) as hub:
@@ -184,7 +182,7 @@ def partial(hub, data):
     return path
 
 
-def test_G05_a_server_without_ranges_gives_the_whole_file(server):
+def test_a_server_without_ranges_gives_the_whole_file(server):
     repository = demo()
     repository.trouble[STORE] = instead(WEIGHTS, ignores_range=True)
     with world(repository) as hub:
@@ -194,7 +192,7 @@ def test_G05_a_server_without_ranges_gives_the_whole_file(server):
         assert hub.of("model.safetensors")[0].range == "bytes=1000000-"
 
 
-def test_G06_G07_G08_partial_files_of_every_kind(server):
+def test_partial_files_of_every_kind(server):
     for data, requests in [(WEIGHTS, 0), (WEIGHTS + b"x", 2), (b"x" * 1000, 4), (WEIGHTS[:-1] + b"?", 2)]:
         with world() as hub:
             partial(hub, data)
@@ -203,7 +201,7 @@ def test_G06_G07_G08_partial_files_of_every_kind(server):
             assert len(hub.of("model.safetensors")) == requests, (len(data), hub.paths(), result.stderr)
 
 
-def test_G08_G09_wrong_bytes_never_become_a_blob(server):
+def test_wrong_bytes_never_become_a_blob(server):
     for path, place, wrong in [
             ("model.safetensors", STORE, b"?" + WEIGHTS[1:]),
             ("tokenizer.json", "tokenizer.json", b"?" + MODEL["tokenizer.json"][1:])]:
@@ -224,7 +222,7 @@ def test_G08_G09_wrong_bytes_never_become_a_blob(server):
             check_layout(hub)
 
 
-def test_G08_bodies_of_other_lengths(server):
+def test_bodies_of_other_lengths(server):
     for wrong in (WEIGHTS[:-5], WEIGHTS + b"more"):
         repository = demo()
         repository.trouble[STORE] = instead(wrong, times=1)
@@ -233,7 +231,7 @@ def test_G08_bodies_of_other_lengths(server):
             check_layout(hub)
 
 
-def test_G10_a_body_that_breaks_is_continued(server):
+def test_a_body_that_breaks_is_continued(server):
     repository = demo()
     repository.trouble[STORE] = cut_ranges(3)
     with world(repository) as hub:
@@ -247,7 +245,7 @@ def cut_ranges(times):
     return lambda handler, count: count < times and handler.give(WEIGHTS, cut=300_000)
 
 
-def test_G11_a_stall_is_given_up_and_continued(server):
+def test_a_stall_is_given_up_and_continued(server):
     repository = demo()
     repository.trouble[STORE] = stall(WEIGHTS, 500_000, 20)
     with world(repository) as hub:
@@ -259,7 +257,7 @@ def test_G11_a_stall_is_given_up_and_continued(server):
         assert hub.of("model.safetensors")[-1].range == "bytes=500000-"
 
 
-def test_G12_rate_limits_are_waited_for(server):
+def test_rate_limits_are_waited_for(server):
     for headers, seconds in [({"ratelimit": '"api";r=0;t=2'}, 3), ({"retry_after": "2"}, 2), ({}, 1)]:
         repository = demo()
         repository.trouble["revision"] = status(429, times=1, **headers)
@@ -274,7 +272,7 @@ def test_G12_rate_limits_are_waited_for(server):
         pull(server, hub, code=6)
 
 
-def test_G13_passing_troubles_pass_and_others_end(server):
+def test_passing_troubles_pass_and_others_end(server):
     repository = demo()
     repository.trouble["tree"] = status(503, times=2)
     repository.trouble["config.json"] = status(500, times=1)
@@ -295,7 +293,7 @@ def test_G13_passing_troubles_pass_and_others_end(server):
     shutil.rmtree(hub.cache.parent)
 
 
-def test_G14_refusals_say_what_to_do(server):
+def test_refusals_say_what_to_do(server):
     def refused(trouble, code, *words, place="revision", **variables):
         repository = demo()
         repository.trouble[place] = trouble
@@ -323,7 +321,7 @@ def test_G14_refusals_say_what_to_do(server):
         assert "cannot be used" in pull(server, hub, code=2, HF_ENDPOINT="ftp://x").stderr
 
 
-def test_G15_G17_the_token_goes_to_the_hub_alone_and_is_seen_nowhere(server):
+def test_the_token_goes_to_the_hub_alone_and_is_seen_nowhere(server):
     repository = demo()
     repository.trouble[STORE] = slowly(WEIGHTS, 50_000, 0.02)
     with world(repository, token="hf_secret") as hub:
@@ -357,7 +355,7 @@ def test_G15_G17_the_token_goes_to_the_hub_alone_and_is_seen_nowhere(server):
         assert hub.seen[0].token is None
 
 
-def test_G16_redirects_that_are_not_followed(server):
+def test_redirects_that_are_not_followed(server):
     for location in ("file:///etc/passwd", "ftp://127.0.0.1/x", "/owner/demo/resolve/loop", "relative"):
         repository = demo()
         repository.trouble["config.json"] = moved(location)
@@ -370,14 +368,14 @@ def test_G16_redirects_that_are_not_followed(server):
             assert repository.counts["config.json"] <= 6
 
 
-def test_G18_settings_of_curl_have_no_effect(server):
+def test_settings_of_curl_have_no_effect(server):
     with world() as hub:
         (hub.home / ".curlrc").write_text("location-trusted\noutput=/dev/null\nproxy=http://127.0.0.1:9\n")
         pull(server, hub)
         check_layout(hub)
 
 
-def test_G19_a_token_is_not_sent_in_the_clear(server):
+def test_a_token_is_not_sent_in_the_clear(server):
     with world() as hub:
         result = pull(
             server, hub, code=2, HF_TOKEN="hf_secret", HF_ENDPOINT="http://hub.invalid", HTTP_PROXY=hub.endpoint,
@@ -386,7 +384,7 @@ def test_G19_a_token_is_not_sent_in_the_clear(server):
         assert not [seen for seen in hub.seen if seen.token], hub.seen
 
 
-def test_G20_names_that_lead_elsewhere_are_refused(server):
+def test_names_that_lead_elsewhere_are_refused(server):
     for name in ("../x.json", "/etc/x", "a/../../x", "C:\\x", "\\\\h\\s", "a\0b", "x" * 300):
         with world(demo(more={name: b"evil"})) as hub:
             result = pull(server, hub, "--all-files", code=2)
@@ -400,7 +398,7 @@ def test_G20_names_that_lead_elsewhere_are_refused(server):
         assert not list(pathlib.Path(outside).iterdir())
 
 
-def test_G21_G22_G48_strange_names_in_many_pages(server):
+def test_strange_names_in_many_pages(server):
     strange = {name: name.encode() for name in ("a b.json", "a#b.json", "a?b.json", "a%41.json", "東京/größe.json", "[x]{y}.json")}
     many = {f"part/{index}.txt": b"%d" % index for index in range(30)}
     with world(demo(more={**strange, **many}), page=2) as hub:
@@ -413,7 +411,7 @@ def test_G21_G22_G48_strange_names_in_many_pages(server):
         check_layout(hub)
 
 
-def test_G23_two_pulls_at_once_fetch_everything_once(server):
+def test_two_pulls_at_once_fetch_everything_once(server):
     repository = demo()
     repository.trouble[STORE] = slowly(WEIGHTS, 50_000, 0.02)
     with world(repository) as hub:
@@ -427,7 +425,7 @@ def test_G23_two_pulls_at_once_fetch_everything_once(server):
         assert any("another download" in text for text in words), words
 
 
-def test_G26_what_is_pulled_serves_the_hubs_own_tools(server):
+def test_what_is_pulled_serves_the_hubs_own_tools(server):
     if not huggingface_hub:
         return "SKIPPED: there is no huggingface_hub"
     with world(demo(more={"pytorch_model.bin": b"x"})) as hub:
@@ -456,7 +454,7 @@ def python(hub, script, code=0, **variables):
     return result
 
 
-def test_G25_G27_what_the_hubs_own_tools_fetched_is_served(server):
+def test_what_the_hubs_own_tools_fetched_is_served(server):
     if not huggingface_hub:
         return "SKIPPED: there is no huggingface_hub"
     with world() as hub:
@@ -479,7 +477,7 @@ def test_G25_G27_what_the_hubs_own_tools_fetched_is_served(server):
         check_layout(hub)
 
 
-def test_G24_both_may_run_at_once(server):
+def test_both_may_run_at_once(server):
     if not huggingface_hub:
         return "SKIPPED: there is no huggingface_hub"
     repository = demo()
@@ -493,7 +491,7 @@ def test_G24_both_may_run_at_once(server):
         assert len(blobs) == len(MODEL), blobs
 
 
-def test_G28_revisions_have_names(server):
+def test_revisions_have_names(server):
     repository = demo()
     repository.revisions["v1"] = repository.revisions["refs/pr/1"] = repository.commit
     with world(repository) as hub:
@@ -509,7 +507,7 @@ def test_G28_revisions_have_names(server):
         assert any(seen.path.endswith("/revision/refs%2Fpr%2F1") for seen in hub.seen)
 
 
-def test_G29_a_branch_that_has_moved(server):
+def test_a_branch_that_has_moved(server):
     old, new = demo(), demo(more={"chat_template.jinja": b"{{ messages }}"})
     with world(old) as hub:
         pull(server, hub)
@@ -522,7 +520,7 @@ def test_G29_a_branch_that_has_moved(server):
         check_layout(hub, new)
 
 
-def test_G30_offline_is_offline(server):
+def test_offline_is_offline(server):
     with world() as hub:
         result = pull(server, hub, code=6, HF_HUB_OFFLINE="yes")
         assert "HF_HUB_OFFLINE" in result.stderr
@@ -533,7 +531,7 @@ def test_G30_offline_is_offline(server):
         assert not hub.seen
 
 
-def test_G33_G34_what_cannot_be_served_is_refused_before_its_weights(server):
+def test_what_cannot_be_served_is_refused_before_its_weights(server):
     def config(**members):
         usual = {key: value for key, value in json.loads(MODEL["config.json"]).items() if not key.startswith("quant")}
         return {"config.json": json.dumps({**usual, **members}).encode()}
@@ -661,7 +659,7 @@ def test_a_cache_without_refs_is_the_same_everywhere(server):
         assert (repository / "refs" / "main").read_text() == hub.repositories["owner/demo"].commit
 
 
-def test_G35_G36_what_is_wanted_can_be_said(server):
+def test_what_is_wanted_can_be_said(server):
     more = {"original/x.bin": b"x", "onnx/a.json": b"{}", "images/cat.png": b"png"}
     with world(demo(more=more)) as hub:
         pull(server, hub, "--include", "*.json", "--exclude", "onnx/*")
@@ -683,7 +681,7 @@ def test_G35_G36_what_is_wanted_can_be_said(server):
         assert [seen.path.rpartition("/")[2] for seen in hub.of("/resolve/")] == ["tokenizer.json"]
 
 
-def test_G37_what_is_told_and_where(server):
+def test_what_is_told_and_where(server):
     with world() as hub:
         result = pull(server, hub, "--json")
         events = [json.loads(line) for line in result.stdout.splitlines()]
@@ -699,7 +697,7 @@ def test_G37_what_is_told_and_where(server):
         assert not hub.cache.exists()
 
 
-def test_G38_progress_never_falls_and_ends_whole(server):
+def test_progress_never_falls_and_ends_whole(server):
     repository = demo()
     repository.trouble[STORE] = lambda handler, count: (
         cut(WEIGHTS, 900_000, 1)(handler, count) or instead(b"?" + WEIGHTS[1:], times=2)(handler, count)
@@ -713,7 +711,7 @@ def test_G38_progress_never_falls_and_ends_whole(server):
         assert len(progress) > 5
 
 
-def test_G40_G41_G43_listing_and_removing(server):
+def test_listing_and_removing(server):
     names = [f"owner/m{index}" for index in range(6)]
     with world(*(demo(name) for name in names)) as hub:
         for name in names[:3]:
@@ -740,7 +738,7 @@ def test_G40_G41_G43_listing_and_removing(server):
         assert len(blobs) == len(MODEL), blobs
 
 
-def test_G42_a_model_in_use_is_not_removed(server):
+def test_a_model_in_use_is_not_removed(server):
     with world() as hub:
         pull(server, hub)
         other = Server(server.binary, model="owner/demo", env=environment(hub))
@@ -753,7 +751,7 @@ def test_G42_a_model_in_use_is_not_removed(server):
         assert run(server, hub, "rm", "owner/demo", "--yes").returncode == 0
 
 
-def test_G44_showing_here_and_there(server):
+def test_showing_here_and_there(server):
     with world(demo(cardData={"license": "mit"})) as hub:
         result = run(server, hub, "show", "owner/demo", "--remote", "--json")
         facts = json.loads(result.stdout)
@@ -768,7 +766,7 @@ def test_G44_showing_here_and_there(server):
         assert "tools, thinking" in run(server, hub, "show", "demo").stdout
 
 
-def test_G45_curl_is_needed(server):
+def test_curl_is_needed(server):
     with world() as hub, tempfile.TemporaryDirectory() as folder:
         result = pull(server, hub, code=6, PATH=folder)
         assert "curl is not installed" in result.stderr and len(result.stderr.splitlines()) == 1, result.stderr
@@ -778,13 +776,13 @@ def test_G45_curl_is_needed(server):
         assert "needs curl" in pull(server, hub, code=6, PATH=folder).stderr
 
 
-def test_G46_a_login_page_is_not_the_hub(server):
+def test_a_login_page_is_not_the_hub(server):
     with world() as hub:
         hub.portal = True
         assert "is not the hub" in pull(server, hub, code=6).stderr
 
 
-def test_G47_modes_follow_the_umask(server):
+def test_modes_follow_the_umask(server):
     with world() as hub:
         result = subprocess.run(
             ["sh", "-c", f"umask 077; exec {server.binary} pull owner/demo"], env=environment(hub), capture_output=True)
@@ -803,7 +801,7 @@ def current_umask():
     return mask
 
 
-def test_G49_G50_what_the_hub_says_is_told_once(server):
+def test_what_the_hub_says_is_told_once(server):
     with world(demo(gated="manual")) as hub:
         assert "is gated" in pull(server, hub).stderr
     with world() as hub:
@@ -811,7 +809,7 @@ def test_G49_G50_what_the_hub_says_is_told_once(server):
         assert pull(server, hub).stderr.count("This is old.") == 1
 
 
-def test_G31_a_disk_that_is_too_small_is_found_before_the_weights(server):
+def test_a_disk_that_is_too_small_is_found_before_the_weights(server):
     with world() as hub:
         hub.cache.mkdir(parents=True)
         mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(hub.cache)]
@@ -825,7 +823,7 @@ def test_G31_a_disk_that_is_too_small_is_found_before_the_weights(server):
             subprocess.run(["umount", str(hub.cache)], check=True)
 
 
-def test_G31_a_disk_that_fills_up_keeps_what_has_come(server):
+def test_a_disk_that_fills_up_keeps_what_has_come(server):
     repository = demo()
     repository.trouble[STORE] = slowly(WEIGHTS, 10_000, 0.02, times=1)
     with world(repository) as hub:
@@ -855,7 +853,7 @@ def test_G31_a_disk_that_fills_up_keeps_what_has_come(server):
             subprocess.run(["umount", "-l", str(hub.cache)], check=True)
 
 
-def test_D11_every_exit_code_of_the_manual_is_met(server):
+def test_every_exit_code_of_the_manual_is_met(server):
     manual = run_alone(server, "man").stdout.split(".SH EXIT STATUS")[1]
     codes = {}
     with socket.socket() as listener:
@@ -906,7 +904,7 @@ def run_alone(server, *words):
     return subprocess.run([server.binary, *map(str, words)], capture_output=True, text=True, timeout=60)
 
 
-def test_G32_a_cache_that_can_only_be_read(server):
+def test_a_cache_that_can_only_be_read(server):
     with world() as hub:
         pull(server, hub)
         for path in sorted(hub.cache.rglob("*"), reverse=True):
@@ -980,7 +978,7 @@ def test_serve_fetches_a_model_first_and_tells_clients_how_far_it_is(server):
         assert result.returncode == 2 and "check the spelling" in result.stderr, result
 
 
-def test_G39_short_names(server):
+def test_short_names(server):
     with world(demo("mlx-community/Qwen3-0.6B-4bit")) as hub:
         assert "mlx-community/Qwen3-0.6B-4bit" in pull(server, hub, name="qwen3:0.6b").stderr
         listed = json.loads(run(server, hub, "models", "0.6b", "--json").stdout)

@@ -160,7 +160,7 @@ def test_loading_and_unloading_by_request(s):
             assert ask(server, "one")[1] and status(server, "one")["value"] == "loaded"
 
 
-def test_I24_what_happens_to_models_is_streamed(s):
+def test_what_happens_to_models_is_streamed(s):
     with tempfile.TemporaryDirectory() as folder:
         copy(folder, "one")
         with served(s, "--models-dir", folder) as server:

@@ -273,7 +273,7 @@ def get_weather(location: str) -> str:
     return f"Sunny in {location}."
 
 
-def test_O15_O46_a_call_is_one_whole_piece_and_the_python_client_does_it_all(server):
+def test_a_call_is_one_whole_piece_and_the_python_client_does_it_all(server):
     python = client(server)
     asked = [{"role": "user", "content": "What is the weather in Paris?"}]
     options = {"temperature": 0, "num_predict": 60}
@@ -301,7 +301,7 @@ def test_O15_O46_a_call_is_one_whole_piece_and_the_python_client_does_it_all(ser
     assert pieces[-1].done and all(isinstance(piece.response, str) for piece in pieces)
 
 
-def test_O29_O30_vectors(server):
+def test_vectors(server):
     folder = ROOT / "Fixtures" / "models" / "encoder-tiny"
     own = Server(server.binary, model=folder)
     try:
@@ -328,7 +328,7 @@ def test_O29_O30_vectors(server):
     assert send(server, "POST", "/api/embed", {"model": "demo", "input": "x"})[0] == 400
 
 
-def test_O31_to_O34_models_come_and_go_where_that_is_allowed(server):
+def test_models_come_and_go_where_that_is_allowed(server):
     repository = hub_test.demo()
     repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 50_000, 0.03)
     with hub_test.world(repository) as hub:
@@ -360,7 +360,7 @@ def test_O31_to_O34_models_come_and_go_where_that_is_allowed(server):
             own.stop()
 
 
-def test_O33_who_leaves_a_pull_finds_its_part_again(server):
+def test_who_leaves_a_pull_finds_its_part_again(server):
     repository = hub_test.demo()
     repository.trouble[hub_test.STORE] = hub_test.slowly(hub_test.WEIGHTS, 20_000, 0.05, times=1)
     with hub_test.world(repository) as hub:
@@ -408,7 +408,7 @@ def begun(own, **more):
     return connection
 
 
-def test_O14_thoughts_come_before_the_answer_and_without_tags(server):
+def test_thoughts_come_before_the_answer_and_without_tags(server):
     _, _, text = chat(server, think=True, options={"temperature": 0, "num_predict": 60})
     messages = [json.loads(line)["message"] for line in text.splitlines()]
     kinds = ["thinking" if message.get("thinking") else "content" for message in messages if message.get("thinking") or message["content"]]
@@ -417,7 +417,7 @@ def test_O14_thoughts_come_before_the_answer_and_without_tags(server):
     assert all(message["content"] == "" for message in messages if message.get("thinking"))
 
 
-def test_O22_a_seed_gives_the_same_text_beside_others(server):
+def test_a_seed_gives_the_same_text_beside_others(server):
     options = {"temperature": 1, "seed": 11, "num_predict": 16}
 
     def text(_=None):
@@ -430,7 +430,7 @@ def test_O22_a_seed_gives_the_same_text_beside_others(server):
         assert all(other.result()[0] == 200 for other in others)
 
 
-def test_O36_an_error_after_the_first_token_is_the_last_line(server):
+def test_an_error_after_the_first_token_is_the_last_line(server):
     """A server that is told to end, and has waited for its answers as long as it may."""
     endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
     own = Server(server.binary, "--test-hooks", "--step-delay-ms", "50", "--drain-seconds", "1")
@@ -447,7 +447,7 @@ def test_O36_an_error_after_the_first_token_is_the_last_line(server):
         own.stop()
 
 
-def test_O37_who_leaves_ends_the_work(server):
+def test_who_leaves_ends_the_work(server):
     own = Server(server.binary, "--test-hooks", "--step-delay-ms", "20")
     try:
         endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
@@ -464,7 +464,7 @@ def test_O37_who_leaves_ends_the_work(server):
         assert own.stop() == 0
 
 
-def test_O38_a_full_queue_says_when_to_come_again(server):
+def test_a_full_queue_says_when_to_come_again(server):
     own = Server(server.binary, "--test-hooks", "--max-sequences", "1", "--queue-limit", "1")
     try:
         endless = {"think": False, "options": {"num_predict": 3000, "temperature": 1}, "format": {"type": "string", "minLength": 9000}}
@@ -484,7 +484,7 @@ def test_O38_a_full_queue_says_when_to_come_again(server):
         own.stop()
 
 
-def test_O39_a_key_is_needed_for_all_but_the_sign_of_life(server):
+def test_a_key_is_needed_for_all_but_the_sign_of_life(server):
     own = Server(server.binary, env={**os.environ, "MLXSERVE_API_KEY": "sk-ollama-test"})
     try:
         for method, path in (("GET", "/api/version"), ("GET", "/api/tags"), ("GET", "/api/ps"), ("POST", "/api/show"), ("POST", "/api/chat"),
@@ -498,7 +498,7 @@ def test_O39_a_key_is_needed_for_all_but_the_sign_of_life(server):
         own.stop()
 
 
-def test_O40_bodies_that_are_none(server):
+def test_bodies_that_are_none(server):
     deep = b'{"model":"demo","messages":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}"
     for body in (b"{", b"", b"[]", b"null", b'"x"', b"\xff\xfe", deep):
         status, _, text = send(server, "POST", "/api/chat", body)
@@ -506,7 +506,7 @@ def test_O40_bodies_that_are_none(server):
     assert "missing request body" in json.loads(send(server, "POST", "/api/chat", b"")[2])["error"]
 
 
-def test_O41_O42_the_root_is_a_page_for_browsers_only(server):
+def test_the_root_is_a_page_for_browsers_only(server):
     for accept in ([], ["Accept: */*"], ["Accept: application/json"]):
         status, headers, body = server.get("/", accept)
         assert (status, body) == (200, b"Ollama is running") and headers["content-type"].startswith("text/plain"), (accept, headers)
@@ -516,7 +516,7 @@ def test_O41_O42_the_root_is_a_page_for_browsers_only(server):
         assert server.get(path, method="HEAD")[::2] == (200, b""), path
 
 
-def test_O43_only_origins_that_are_allowed_get_in(server):
+def test_only_origins_that_are_allowed_get_in(server):
     assert server.get("/api/tags", ["Origin: https://evil.example"])[0] == 403
     assert server.get("/api/tags", ["Origin: app://obsidian.md"])[0] == 403
     own = Server(server.binary, "--allow-origin", "app://obsidian.md")
@@ -531,7 +531,7 @@ def test_O43_only_origins_that_are_allowed_get_in(server):
         own.stop()
 
 
-def test_O44_every_line_is_whole_text(server):
+def test_every_line_is_whole_text(server):
     schema = {"type": "string", "enum": ["日本語と😀👩‍👩‍👧‍👦, naïve, Ω≈ç√∫"]}
     _, _, text = chat(server, think=False, format=schema, options={"temperature": 0})
     lines = [json.loads(line) for line in text.splitlines()]
@@ -539,7 +539,7 @@ def test_O44_every_line_is_whole_text(server):
     assert len(lines) > 5 and "\ufffd" not in text and not re.search(r"[\ud800-\udfff]", text)
 
 
-def test_O45_a_long_prompt_sends_signs_of_life(server):
+def test_a_long_prompt_sends_signs_of_life(server):
     body = {"model": "demo", "messages": [{"role": "user", "content": "word " * 300}], "think": False, "options": {"num_predict": 1}}
 
     def signs(own):
@@ -587,7 +587,7 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "The 
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
 
 
-def test_O48_the_same_prompt_by_two_wires_gives_the_same_tokens(server):
+def test_the_same_prompt_by_two_wires_gives_the_same_tokens(server):
     for question in ("Is Paris in France? Answer Yes or No.", "Tell me a story of the sea.", "List three colours."):
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": question}]
         for think, effort in ((False, "none"), (True, None)):
@@ -611,7 +611,7 @@ def test_O48_the_same_prompt_by_two_wires_gives_the_same_tokens(server):
             assert tokens and tokens == [entry["token"] for entry in choice["logprobs"]["content"]], (here, there)
 
 
-def test_O47_open_webui(server):
+def test_open_webui(server):
     own = ["X-OpenWebUI-User-Name: a", "X-OpenWebUI-User-Role: admin"]
     version = json.loads(server.get("/api/version", own)[2])["version"]
     assert [int(part) for part in version.split(".")] >= [0, 6, 4]
@@ -633,7 +633,7 @@ def test_O47_open_webui(server):
     assert status == 200 and required(json.loads(data), "message", "done_reason")
 
 
-def test_O47_home_assistant(server):
+def test_home_assistant(server):
     name = listed(server)[0]["model"]
     for turn in (QUESTION, [*QUESTION, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "weather", "arguments": {"city": "Paris"}}}]},
                             {"role": "tool", "content": '{"sun": true}'}]):
@@ -643,7 +643,7 @@ def test_O47_home_assistant(server):
                       "format": {"type": "object", "properties": {"answer": {"type": "string", "maxLength": 4}}, "required": ["answer"]}, "think": False})
 
 
-def test_O47_zed(server):
+def test_zed(server):
     models = listed(server)
     for model in models:
         required(model["details"], "format", "family", "parameter_size", "quantization_level")
@@ -653,7 +653,7 @@ def test_O47_zed(server):
                       "options": {"num_ctx": 4096, "stop": [], "temperature": 0, "num_predict": 8}, "think": None})
 
 
-def test_O47_continue(server):
+def test_continue(server):
     status, _, data = server.post("/api/show", {"name": "demo"}, ["Authorization: Bearer undefined"])
     shown = json.loads(data)
     assert status == 200 and all(re.match(r'^(\S+)\s+(".*"|\S+)$', line) for line in shown["parameters"].split("\n") if line)
@@ -666,7 +666,7 @@ def test_O47_continue(server):
     assert status == 200 and all("response" in required(line, "model", "done") or line["done"] for line in lines) and lines[-1]["done"]
 
 
-def test_O47_copilot(server):
+def test_copilot(server):
     server.get("/api/version")
     names = [model["model"] for model in listed(server)]
     with_tools = [name for name in names if "tools" in json.loads(server.post("/api/show", {"model": name})[2])["capabilities"]]
@@ -675,7 +675,7 @@ def test_O47_copilot(server):
     assert status == 200 and data.endswith(b"data: [DONE]\n\n")
 
 
-def test_O47_jetbrains_and_obsidian(server):
+def test_jetbrains_and_obsidian(server):
     assert server.get("/")[:1] == (200,) and listed(server)
     status, _, data = server.post("/api/generate", {"model": "demo", "prompt": "Hi", "system": "Be brief.", "stream": False, "options": {"num_predict": 4}})
     assert status == 200 and "response" in json.loads(data)

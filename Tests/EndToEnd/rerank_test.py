@@ -37,7 +37,7 @@ def metric(server, name, model):
     return float(next(x for x in lines if x.startswith(f'{name}{{model_name="{model}"')).split()[-1])
 
 
-def test_S007_S008_scores_are_those_of_the_reference(s):
+def test_scores_are_those_of_the_reference(s):
     folders = [RERANKER] + [TINY / name for name in (
         "bert-cross-encoder-tiny", "xlm-roberta-reranker-tiny", "modernbert-reranker-tiny") if (TINY / name).is_dir()]
     for folder in folders:
@@ -51,7 +51,7 @@ def test_S007_S008_scores_are_those_of_the_reference(s):
     return f"{len(folders)} models"
 
 
-def test_S009_S050_S052_a_decoder_that_judges(s):
+def test_a_decoder_that_judges(s):
     folder = TINY / "qwen3-reranker-tiny"
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -78,7 +78,7 @@ def test_S009_S050_S052_a_decoder_that_judges(s):
         return f"{reused:.0f} tokens reused"
 
 
-def test_S041_S055_S056_answers_follow_the_document(s):
+def test_answers_follow_the_document(s):
     with served(s, models=(RERANKER, ENCODER)) as other:
         body = {"query": "who stole the tarts", "documents": ["the cat", {"text": "the queen made tarts"}, "a mat"]}
         for path in ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"):
@@ -99,7 +99,7 @@ def test_S041_S055_S056_answers_follow_the_document(s):
         exchange(other, "get", "/info")
 
 
-def test_S056_a_classifier(s):
+def test_a_classifier(s):
     folder = TINY / "bert-classifier-tiny"
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -117,7 +117,7 @@ def test_S056_a_classifier(s):
         assert status == 400 and json.loads(answer)["error"]["code"] == "unsupported_operation"
 
 
-def test_S010_sparse_vectors(s):
+def test_sparse_vectors(s):
     folder = TINY / "bert-splade-tiny"
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -129,7 +129,7 @@ def test_S010_sparse_vectors(s):
             assert all(abs(weights[index] - value) < 1e-4 for index, value in case["top"])
 
 
-def test_S035_S036_S037_S038_vectors_for_clients_of_tei(s):
+def test_vectors_for_clients_of_tei(s):
     with served(s, "--compute", "exact") as other:
         text = "the cat sat on the mat"
         plain = numpy.array(call(other, "/embed", {"inputs": text})[0])
@@ -149,7 +149,7 @@ def test_S035_S036_S037_S038_vectors_for_clients_of_tei(s):
         assert other.post("/embed", {"inputs": "a"})[1]["x-compute-type"] == "cpu"
 
 
-def test_S035_the_mean_of_all_states_is_the_vector(s):
+def test_the_mean_of_all_states_is_the_vector(s):
     folder = TINY / "mpnet-tiny"
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -160,7 +160,7 @@ def test_S035_the_mean_of_all_states_is_the_vector(s):
         assert abs(mean / numpy.linalg.norm(mean) - vector).max() < 1e-5
 
 
-def test_S018_models_are_used_for_what_they_are(s):
+def test_models_are_used_for_what_they_are(s):
     with served(s, models=(DEMO, ENCODER, RERANKER)) as other:
         def refusal(path, **body):
             status, _, answer = other.post(path, body)
@@ -176,7 +176,7 @@ def test_S018_models_are_used_for_what_they_are(s):
         assert call(other, "/v1/embeddings", {"input": "the cat"})["model"] == "encoder-tiny"
 
 
-def test_S057_work_ends_when_the_client_leaves(s):
+def test_work_ends_when_the_client_leaves(s):
     with served(s, "--test-hooks", "--step-delay-ms", "20", models=(RERANKER,)) as other:
         letters = "abcdefghij"
         documents = [f"the cat {letters[i // 100]} {letters[i // 10 % 10]} {letters[i % 10]}" for i in range(1000)]

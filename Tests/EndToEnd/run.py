@@ -24,6 +24,7 @@ import cli_test
 import editors_test
 import embeddings_test
 import examples_test
+import faces_test
 import file_search_test
 import histories_test
 import hub_test
@@ -47,7 +48,6 @@ import sdk_test
 import search_cases_test
 import search_cli_test
 import stored_chat_test
-import surface_cases_test
 import uploads_test
 import vector_stores_test
 import wire_test
@@ -96,9 +96,9 @@ PATIENT = {
     "memory_test.test_24_of_the_others_at_once", "memory_test.test_the_worst_request_of_every_route",
     "memory_test.test_the_worst_request_of_every_other_route", "memory_test.test_files_that_become_large",
     "memory_test.test_batches_stay_within_the_limit", "limits_test.test_slow_connections_meet_their_deadlines",
-    "load_test.test_after_chaos_all_is_as_before", "cli_test.test_S133_an_index_is_measured",
+    "load_test.test_after_chaos_all_is_as_before", "cli_test.test_an_index_is_measured",
     "packaging_test.test_the_checksums_are_those_of_the_files", "packaging_test.test_the_same_binary_is_packed_to_the_same_bytes",
-    "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_G13_passing_troubles_pass_and_others_end",
+    "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_passing_troubles_pass_and_others_end",
 }
 
 # The flags of a server, whether it must be as before after every case, and the cases that share it.
@@ -106,7 +106,7 @@ GROUPS = [
     ((), False, (
         sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, message_files_test, stored_chat_test, agents_test, histories_test, ollama_test,
         editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
-        search_cli_test, search_cases_test, packaging_test, pages_test, surface_cases_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
+        search_cli_test, search_cases_test, packaging_test, pages_test, faces_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
         media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
         large_test, proxies_test)),
     (HOOKS, True, (

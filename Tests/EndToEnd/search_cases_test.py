@@ -1,6 +1,4 @@
-"""Cases of search that span models, stores and the command line: goldens of every encoder, exactness, what outlives faults.
-
-Numbers such as S006 are those of the specification; `search_cases.py` says where each of the others is."""
+"""Cases of search that span models, stores and the command line: goldens of every encoder, exactness, what outlives faults."""
 
 import json
 import os
@@ -13,7 +11,6 @@ import time
 
 import numpy
 
-import search_cases
 from embeddings_test import ENCODER, different, served, shared_minilm, vectors
 from rerank_test import TINY, golden
 from sdk_test import refused
@@ -33,7 +30,7 @@ def embedded(server, texts, **options):
     return numpy.array([entry["embedding"] for entry in answer["data"]]), answer["usage"]["prompt_tokens"]
 
 
-def test_S001_S002_S006_S014_vectors_of_every_encoder(s):
+def test_vectors_of_every_encoder(s):
     if not ENCODERS:
         return "SKIPPED: no shared data"
     worst = 0
@@ -56,7 +53,7 @@ def test_S001_S002_S006_S014_vectors_of_every_encoder(s):
     return f"{len(ENCODERS)} folders, at most {worst:.1e} off"
 
 
-def test_S005_every_pooling_in_both_generations_of_folders(s):
+def test_every_pooling_in_both_generations_of_folders(s):
     source = TINY / "xlm-roberta-mean-tiny"
     if not source.is_dir():
         return "SKIPPED: no shared data"
@@ -81,7 +78,7 @@ def test_S005_every_pooling_in_both_generations_of_folders(s):
     return f"{count} vectors"
 
 
-def test_S017_positions_bound_the_length(s):
+def test_positions_bound_the_length(s):
     source = TINY / "xlm-roberta-mean-tiny"
     if not source.is_dir():
         return "SKIPPED: no shared data"
@@ -111,7 +108,7 @@ def verified(s, folder):
     return report["usable"], {check["check"]: check for check in report["checks"]}
 
 
-def test_S020_verify_knows_encoders_and_finds_one_changed_byte(s):
+def test_verify_knows_encoders_and_finds_one_changed_byte(s):
     folders = [ENCODER, ROOT / "Fixtures" / "models" / "reranker-tiny", *ENCODERS,
                *(f for f in sorted(TINY.glob("*")) if f not in ENCODERS)]
     for folder in folders:
@@ -141,7 +138,7 @@ def test_S020_verify_knows_encoders_and_finds_one_changed_byte(s):
     return f"{len(folders)} folders"
 
 
-def test_S019_S095_the_book_by_vectors_alone_and_its_sentences(s):
+def test_the_book_by_vectors_alone_and_its_sentences(s):
     if not MINILM.is_dir() or not ALICE.is_dir():
         return "SKIPPED: no shared data"
     results = json.loads((ALICE / "results.json").read_text())
@@ -171,7 +168,7 @@ def test_S019_S095_the_book_by_vectors_alone_and_its_sentences(s):
         return told
 
 
-def test_S092_winter_boarding(s):
+def test_winter_boarding(s):
     place, folder = shared_minilm()
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -192,7 +189,7 @@ def test_S092_winter_boarding(s):
         return why["summary"]
 
 
-def test_S029_a_request_has_its_most_tokens(s):
+def test_a_request_has_its_most_tokens(s):
     _, folder = shared_minilm()
     if not folder.is_dir():
         return "SKIPPED: no shared data"
@@ -203,7 +200,7 @@ def test_S029_a_request_has_its_most_tokens(s):
         assert 'mlxserve_embed_texts_total{model_name="%s"} 0' % folder.name in other.get("/metrics")[2].decode()
 
 
-def test_S089_an_index_is_a_scan_in_float32(s):
+def test_an_index_is_a_scan_in_float32(s):
     random = numpy.random.default_rng(89)
     words = "the cat sat on mat queen made some tarts who stole of a trip to alps".split()
     count = 0
@@ -235,7 +232,7 @@ def test_S089_an_index_is_a_scan_in_float32(s):
     return f"{count} searches"
 
 
-def test_S090_equal_passages_keep_their_order(s):
+def test_equal_passages_keep_their_order(s):
     with served(s, models=(DEMO, ENCODER)) as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", "the cat sat on the mat") for i in range(70)]
@@ -249,7 +246,7 @@ def test_S090_equal_passages_keep_their_order(s):
             assert [x["filename"] for x in pages[0]["data"]] == [f"{i}.txt" for i in range(50)]
 
 
-def test_S093_reasons_are_the_same_with_any_number_of_threads(s):
+def test_reasons_are_the_same_with_any_number_of_threads(s):
     notes = {f"{i}.txt": f"the cat {i} sat on a mat, and the queen made some tarts." for i in range(12)}
     answers = []
     for threads in ("1", "2"):
@@ -271,7 +268,7 @@ def metric(server, name):
                 if line.startswith(name + " "))
 
 
-def test_S134_reasons_are_the_same_when_sentences_are_kept(s):
+def test_reasons_are_the_same_when_sentences_are_kept(s):
     """Read at once, from what a pass has kept, after a kill, and with damage."""
     lines = [line.strip() for line in different(120)]
     notes = {f"{number}.txt": ". ".join(lines[number::12]) + ". Who made the tarts? The queen." for number in range(12)}
@@ -335,7 +332,7 @@ def fill(path, leaving):
             out.truncate(max(0, out.tell() - leaving))
 
 
-def test_S118_a_full_disk_fails_files_and_nothing_else(s):
+def test_a_full_disk_fails_files_and_nothing_else(s):
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", folder], capture_output=True).returncode:
             return "SKIPPED: this user may mount nothing"
@@ -372,7 +369,7 @@ def test_S118_a_full_disk_fails_files_and_nothing_else(s):
             subprocess.run(["umount", "-l", folder], capture_output=True)
 
 
-def test_S123_an_index_for_another_model_goes_on_after_a_kill(s):
+def test_an_index_for_another_model_goes_on_after_a_kill(s):
     with tempfile.TemporaryDirectory() as folder:
         state = folder + "/state"
         os.mkdir(state)
@@ -408,7 +405,7 @@ def test_S123_an_index_for_another_model_goes_on_after_a_kill(s):
         assert other.stop() == 0
 
 
-def test_S129_indexing_stays_within_a_small_ceiling(s):
+def test_indexing_stays_within_a_small_ceiling(s):
     with served(s, "--memory", "300M", models=(DEMO, ENCODER)) as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", " ".join(different(3_000)) + f" end {i}") for i in range(6)]
@@ -438,7 +435,7 @@ NAMES = [
     "embed", "scan", "rescore", "lexical", "rerank", "explain")]
 
 
-def test_S134_metrics_have_their_names_and_no_text(s):
+def test_metrics_have_their_names_and_no_text(s):
     with served(s, "--log-level", "debug", models=(DEMO, ENCODER)) as other:
         client = strict(other)
         file = upload(client, "secretname.txt", "the cat sat on a mat, secretword and all")
@@ -456,9 +453,3 @@ def test_S134_metrics_have_their_names_and_no_text(s):
         assert f'mlxserve_index_store_chunks{{store="{store.id}"}} 1' in text
     assert any("searched" in line for line in other.log), other.log[-5:]
     assert not any("secret" in line for line in other.log), [line for line in other.log if "secret" in line]
-
-
-def test_every_case_of_the_specification_is_somewhere(s):
-    missing = search_cases.missing(ROOT)
-    assert not missing, missing
-    return f"{len(search_cases.CASES)} cases"

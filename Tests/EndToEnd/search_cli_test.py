@@ -69,7 +69,7 @@ def test_a_search_says_when_nothing_matches(s):
         assert words not in found.run("quantum chromodynamics", "--json").stderr
 
 
-def test_S125_S126_a_folder_is_followed(s):
+def test_a_folder_is_followed(s):
     with tempfile.TemporaryDirectory() as place:
         own = notes(s, place, 40)
         assert own.find("who stole the tarts")[0]["path"] == "tarts.md"
@@ -90,7 +90,7 @@ def test_S125_S126_a_folder_is_followed(s):
         assert "mat" in own.find("queen sat mat")[0]["text"]
 
 
-def test_S131_what_is_no_plain_file_is_left_out_and_told(s):
+def test_what_is_no_plain_file_is_left_out_and_told(s):
     with tempfile.TemporaryDirectory() as place:
         own = notes(s, place)
         os.mkfifo(own.folder / "pipe.md")
@@ -107,7 +107,7 @@ def test_S131_what_is_no_plain_file_is_left_out_and_told(s):
         assert paths.isdisjoint({"pipe.md", "link.txt", "picture.png", ".hidden.md", "secret.md"}), paths
 
 
-def test_S130_what_was_done_before_Ctrl_C_stays(s):
+def test_what_was_done_before_Ctrl_C_stays(s):
     with tempfile.TemporaryDirectory() as place:
         own = notes(s, place)
         for number in range(60):
@@ -125,7 +125,7 @@ def test_S130_what_was_done_before_Ctrl_C_stays(s):
         return f"ended {seconds * 1e3:.0f} ms after Ctrl-C"
 
 
-def test_S132_a_reader_that_leaves_is_no_error(s):
+def test_a_reader_that_leaves_is_no_error(s):
     with tempfile.TemporaryDirectory() as place:
         own = notes(s, place, 30)
         own.update()
@@ -358,7 +358,7 @@ def book(binary, place):
     return own, judgements
 
 
-def test_S081_the_book_is_searched_as_well_as_promised(s):
+def test_the_book_is_searched_as_well_as_promised(s):
     if not MINILM.is_dir() or not ALICE.is_dir():
         return "SKIPPED: no shared data"
     with tempfile.TemporaryDirectory() as place:

@@ -5,7 +5,7 @@ import hashlib
 from vector_stores_test import fails, served, strict
 
 
-def test_S080_files_in_parts(s):
+def test_files_in_parts(s):
     with served(s) as other:
         client = strict(other)
         content = bytes(range(256)) * 40

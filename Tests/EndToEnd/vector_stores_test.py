@@ -54,7 +54,7 @@ def fails(code, param, call):
     raise AssertionError("no error")
 
 
-def test_S058_a_file_is_kept_told_and_deleted(s):
+def test_a_file_is_kept_told_and_deleted(s):
     with served(s) as other:
         client = strict(other)
         text = bytes(range(256)) * 3
@@ -68,7 +68,7 @@ def test_S058_a_file_is_kept_told_and_deleted(s):
         assert list(client.files.list()) == []
 
 
-def test_S059_names_are_shown_and_lead_nowhere(s):
+def test_names_are_shown_and_lead_nowhere(s):
     with served(s) as other:
         client = strict(other)
         for name, shown in [
@@ -83,7 +83,7 @@ def test_S059_names_are_shown_and_lead_nowhere(s):
             assert status == 200 and json.loads(answer)["filename"] == shown, (name, answer)
 
 
-def test_S061_purposes(s):
+def test_purposes(s):
     with served(s) as other:
         client = strict(other)
         for purpose in ["assistants", "user_data", "vision"]:
@@ -92,7 +92,7 @@ def test_S061_purposes(s):
             fails(400, "purpose", lambda: client.files.create(file=("a.txt", b"x"), purpose=purpose))
 
 
-def test_S064_S065_a_store_of_files(s):
+def test_a_store_of_files(s):
     with served(s) as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", f"note {i} about things") for i in range(3)]
@@ -105,7 +105,7 @@ def test_S064_S065_a_store_of_files(s):
         assert client.vector_stores.create().name == ""
 
 
-def test_S066_kinds_of_files(s):
+def test_kinds_of_files(s):
     with served(s) as other:
         client = strict(other)
         store = client.vector_stores.create()
@@ -149,7 +149,7 @@ def pdf(text):
         len(places) + 1, table, len(places) + 1, len(out))
 
 
-def test_S067_S068_S070_chunks_and_attributes(s):
+def test_chunks_and_attributes(s):
     with served(s) as other:
         client = strict(other)
         text = "".join(f"# Part {i}\n\nSome words of part {i}, and a few more of them.\n\n" for i in range(60))
@@ -176,7 +176,7 @@ def test_S067_S068_S070_chunks_and_attributes(s):
         assert "".join(part.text for part in page) == text
 
 
-def test_S071_S083_filters(s):
+def test_filters(s):
     with served(s) as other:
         client = strict(other)
         store = client.vector_stores.create()
@@ -220,7 +220,7 @@ def test_S071_S083_filters(s):
         assert names(compare("eq", "n", 3)) == ["3", "5"]
 
 
-def test_S072_S073_batches(s):
+def test_batches(s):
     with served(s) as other:
         client = strict(other)
         store = client.vector_stores.create()
@@ -241,7 +241,7 @@ def test_S072_S073_batches(s):
         fails(400, "file_ids", lambda: client.vector_stores.file_batches.create(store.id, file_ids=[]))
 
 
-def test_S074_lists(s):
+def test_lists(s):
     with served(s) as other:
         client = strict(other)
         stores = [client.vector_stores.create(name=str(i)).id for i in range(5)]
@@ -254,7 +254,7 @@ def test_S074_lists(s):
             fails(400, None, lambda: client.vector_stores.list(**options))
 
 
-def test_S075_S076_what_is_deleted_is_not_found(s):
+def test_what_is_deleted_is_not_found(s):
     with served(s) as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", f"shared words {i}") for i in range(3)]
@@ -270,7 +270,7 @@ def test_S075_S076_what_is_deleted_is_not_found(s):
         fails(404, None, lambda: client.vector_stores.search(store.id, query="x"))
 
 
-def test_S077_metadata(s):
+def test_metadata(s):
     with served(s) as other:
         client = strict(other)
         fails(400, "metadata", lambda: client.vector_stores.create(metadata={str(i): "x" for i in range(17)}))
@@ -294,7 +294,7 @@ def anna_and_bert(s):
         yield other, *(strict(other, key=f"key-of-{name}-0123456789") for name in ("anna", "bert"))
 
 
-def test_S079_keys_see_their_own(s):
+def test_keys_see_their_own(s):
     with anna_and_bert(s) as (other, anna, bert):
         file = upload(anna, "a.txt", "words of anna")
         store = anna.vector_stores.create(file_ids=[file.id])
@@ -313,7 +313,7 @@ def test_S079_keys_see_their_own(s):
         assert anna.vector_stores.search(store.id, query="words").data[0].file_id == file.id
 
 
-def test_S082_S086_S087_S088_S096_bounds_of_a_search(s):
+def test_bounds_of_a_search(s):
     with served(s) as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", f"some words and the number {i}") for i in range(60)]
@@ -364,7 +364,7 @@ def test_S082_S086_S087_S088_S096_bounds_of_a_search(s):
             assert [text[a:b] for a, b in term["positions"]] == [term["term"]]
 
 
-def test_S063_S115_a_killed_server_loses_nothing(s, ):
+def test_a_killed_server_loses_nothing(s, ):
     import tempfile
     folder = tempfile.mkdtemp()
     try:
@@ -418,7 +418,7 @@ def test_the_example_of_the_documentation_finds_notes(s):
         assert "wax.md" in find("goggles").stdout.splitlines()[0]
 
 
-def test_S060_a_file_beyond_the_limit(s):
+def test_a_file_beyond_the_limit(s):
     with served(s, "--max-file-bytes", "1", "--max-body", "4") as other:
         client = strict(other)
         assert upload(client, "a.txt", b"x" * (1 << 20)).bytes == 1 << 20
@@ -427,7 +427,7 @@ def test_S060_a_file_beyond_the_limit(s):
         assert other.client.models.list().data
 
 
-def test_S069_the_tail_of_a_long_chunk_is_found(s):
+def test_the_tail_of_a_long_chunk_is_found(s):
     with served(s) as other:
         client = strict(other)
         # The encoder takes 24 tokens: the chunk has many windows.
@@ -446,7 +446,7 @@ def test_S069_the_tail_of_a_long_chunk_is_found(s):
         assert [result.file_id for result in both.data] == [long.id, short.id], both.data
 
 
-def test_S085_S097_S098_few_among_many(s):
+def test_few_among_many(s):
     with served(s) as other:
         client = strict(other)
         store = client.vector_stores.create()
@@ -466,7 +466,7 @@ def test_S085_S097_S098_few_among_many(s):
         assert names("天気", ranking_options={"hybrid_search": {"embedding_weight": 0, "text_weight": 1}}) == ["cjk.txt"]
 
 
-def test_S091_S124_searching_while_files_come(s):
+def test_searching_while_files_come(s):
     with served(s, "--test-hooks", "--step-delay-ms", "10") as other:
         client = strict(other)
         files = [upload(client, f"{i}.txt", f"text {i} of many words " + "word " * 40) for i in range(20)]
@@ -488,7 +488,7 @@ def test_S091_S124_searching_while_files_come(s):
         assert embedded() - before <= 2, "a file that was there is embedded anew"
 
 
-def test_S121_S122_another_model_takes_over(s):
+def test_another_model_takes_over(s):
     import tempfile
     folder = tempfile.mkdtemp()
     try:
@@ -537,7 +537,7 @@ def test_S121_S122_another_model_takes_over(s):
         shutil.rmtree(folder)
 
 
-def test_S127_too_many_searches_are_told(s):
+def test_too_many_searches_are_told(s):
     with served(s, "--search-slots", "4", "--test-hooks", "--step-delay-ms", "300") as other:
         client = strict(other)
         store = client.vector_stores.create(file_ids=[upload(client, "a.txt", "the cat sat").id])

@@ -91,7 +91,7 @@ def in_c(name, *more, seconds=600):
 
 
 def test_freeing_twice_is_reported(folder):
-    """C27: a host's own mistake, which the address sanitizer finds as such."""
+    """A host's own mistake, which the address sanitizer finds as such."""
     if SANITIZER != "address":
         raise Skipped("the address sanitizer alone tells of it")
     done = subprocess.run([c_program(folder), "twice", DEMO], capture_output=True, text=True, timeout=60)
@@ -332,7 +332,7 @@ def test_prepared_weights_are_mapped():
 
 @in_python
 def test_thinking_is_the_templates_switch():
-    """C20: what the model's owner says holds where a request says nothing."""
+    """What the model's owner says holds where a request says nothing."""
     library = ctypes_library()
     counts = {}
     for owner in (True, False):
@@ -351,7 +351,7 @@ def test_thinking_is_the_templates_switch():
 
 @in_python
 def test_the_sources_questions_have_their_events():
-    """C22: the question that the library's sources ask, whole, streamed, and as a response."""
+    """The question that the library's sources ask, whole, streamed, and as a response."""
     library = ctypes_library()
     handle = load(library, model_id="demo")
 
@@ -394,7 +394,7 @@ def test_the_sources_questions_have_their_events():
 
 @in_python
 def test_encoders_of_images_load_when_the_first_one_comes():
-    """C21: at once, or with the first image; the answers are the same, before it and after it."""
+    """At once, or with the first image; the answers are the same, before it and after it."""
     sys.path.append(str(ROOT / "Tests" / "EndToEnd"))
     try:
         import media_test as media
@@ -469,7 +469,7 @@ def show_memory_of_encoders():
 
 
 def test_encoders_take_no_memory_before_the_first_image(folder):
-    """C21: resident memory, lazy and at once."""
+    """Resident memory, lazy and at once."""
     if SANITIZER or sys.platform != "linux":
         raise Skipped("resident memory is measured on Linux, without a sanitizer")
     sys.path.append(str(ROOT / "Tests" / "EndToEnd"))
@@ -514,7 +514,7 @@ print(String(cString: unload(1)!))
 
 
 def test_a_host_in_swift(folder):
-    """C38: a program with a Swift runtime of its own."""
+    """A program with a Swift runtime of its own."""
     if SANITIZER:
         raise Skipped("the sanitizer's runtime is not in the program")
     swiftc = compiler("swiftc")
@@ -672,7 +672,7 @@ def test_broken_folders_have_their_codes():
 
 @in_python
 def test_status_does_not_wait():
-    """C18, C12: looked at while others load, start and unload."""
+    """Looked at while others load, start and unload."""
     library = ctypes_library()
     handle = load(library)
     slowest, goes_on = 0, True
@@ -751,7 +751,7 @@ def resident():
 
 @in_python
 def test_two_copies_do_not_disturb_each_other():
-    """C36, C37: opened twice, closed, and a copy of the file beside it."""
+    """Opened twice, closed, and a copy of the file beside it."""
     first = ctypes_library()
     handle = load(first)
     import _ctypes

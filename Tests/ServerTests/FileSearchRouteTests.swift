@@ -1,5 +1,5 @@
 // The tool file_search of Responses and of chat with scripted models over a real library: what the model is shown of the files, and what
-// becomes of what it writes. Numbers such as S107 are cases of the specification.
+// becomes of what it writes.
 
 import HTTP
 import Inference
@@ -149,7 +149,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(try search().status == 200 && desk.ledger.bytes(of: .answers) == 0)
   }
 
-  @Test func `S106 S107: citations leave the text, and stand where it was, counted in scalars`() throws {
+  @Test func `citations leave the text, and stand where it was, counted in scalars`() throws {
     let desk = try Desk(
       ["alps": "what to pack: wax", "tea": "tea needs water"],
       scripted(search, "😀 Bring wax.[[1]] Then tea.[[2]][[2]] And [[9]], [[x]]."))
@@ -168,7 +168,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(cited.allSatisfy { $0["type"] == "file_citation" && $0["filename"]?.stringValue != nil })
   }
 
-  @Test func `S102: instructions, other tools and reasoning are beside what was found`() throws {
+  @Test func `instructions, other tools and reasoning are beside what was found`() throws {
     let desk = try Desk(
       ["alps": "the code word is planted-7391"],
       scripted("<think>\nhm\n</think>\n\n" + search, "It is planted-7391.[[1]]"))
@@ -186,7 +186,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(try kinds(plain.ask(#""input":"x""#)) == ["message"])
   }
 
-  @Test func `S109: a file cannot spell a special token`() throws {
+  @Test func `a file cannot spell a special token`() throws {
     func specials(_ text: String) throws -> Int {
       let desk = try Desk(["note": text], scripted(search, "Done."))
       defer { desk.end() }
@@ -200,7 +200,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(try plain > 0 && specials(attack) == plain)
   }
 
-  @Test func `S110: what has no room is left out, and of one long passage there is a part`() throws {
+  @Test func `what has no room is left out, and of one long passage there is a part`() throws {
     let long = { (letter: String) in
       (0..<60).map { "\(letter) word \($0)." }.joined(separator: " ")
     }
@@ -222,7 +222,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(small.prompt(1).contains(text) && kinds(cut).last == "message")
   }
 
-  @Test func `S111: a model that only searches is stopped after four searches`() throws {
+  @Test func `a model that only searches is stopped after four searches`() throws {
     let desk = try Desk(["a": "some words"], scripted(search))
     defer { desk.end() }
     let answer = try desk.ask(#""input":"x""#)
@@ -319,7 +319,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(try refusal(nil) == "400 unsupported_operation null")
   }
 
-  @Test func `S112: the next response knows what was found`() throws {
+  @Test func `the next response knows what was found`() throws {
     let desk = try Desk(["a": "the code word is planted-7391"], scripted(search, "Done.", "Again."))
     defer { desk.end() }
     let first = try desk.ask(#""input":"x""#)
@@ -333,7 +333,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(call?["id"] == first.json["output"]?[0]?["id"])
   }
 
-  @Test func `S113: a response that is cancelled while it searches ends, and its search with it`() throws {
+  @Test func `a response that is cancelled while it searches ends, and its search with it`() throws {
     let desk = try Desk(["a": "some words"], scripted(search, "Done."))
     defer { desk.end() }
     desk.encoder.isOpen.withLock { $0 = false }
