@@ -46,8 +46,6 @@ package struct SentenceFolder: Sendable {
   package private(set) var prompts: [SentencePrompt] = []
   /// The prompt of texts for which none is asked.
   package private(set) var defaultPrompt: String?
-  /// Whether the folder says that its model makes sparse vectors.
-  package private(set) var isSparse = false
 
   /// A text longer than this is no limit but a placeholder, such as 1e30.
   private static let longest = 1 << 24
@@ -99,7 +97,7 @@ package struct SentenceFolder: Sendable {
         throw .badValue(file: file, key: "[\(index)].path", problem: "leads out of the folder")
       }
       switch type.split(separator: ".").last ?? "" {
-      case "Transformer", "CrossEncoder", "Dropout", "MLMTransformer": continue
+      case "Transformer", "CrossEncoder", "Dropout", "MLMTransformer", "SpladePooling": continue
       case "Pooling":
         let config = try Self.config(path, folder)
         found.append(try Self.pooling(config.value, config.file))
@@ -107,7 +105,6 @@ package struct SentenceFolder: Sendable {
         let config = try Self.config(path, folder)
         found.append(try Self.dense(config.value, config.file, folder: folder))
       case "Normalize": found.append(.normalize)
-      case "SpladePooling": isSparse = true
       default:
         throw .badValue(
           file: file, key: "[\(index)].type",

@@ -17,10 +17,6 @@ package struct DownloadPlan: Sendable {
 
   package var totalBytes: Int { files.reduce(0) { $0 + $1.bytes } }
   package var missingBytes: Int { files.reduce(0) { $0 + ($1.isHere ? 0 : $1.bytes) } }
-  /// Bytes of the weights.
-  package var weightBytes: Int {
-    files.reduce(0) { $0 + ($1.path.hasSuffix(".safetensors") ? $1.bytes : 0) }
-  }
 }
 
 /// How far it is.

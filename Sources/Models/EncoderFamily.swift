@@ -2,7 +2,6 @@
 
 package import Checkpoint
 package import Compute
-package import JSON
 
 /// The table of encoders of texts. `docs/models.md` lists the same names for people.
 package enum EncoderFamily {
@@ -51,11 +50,6 @@ package enum EncoderFamily {
 
   /// The values of `model_type` that `load` accepts.
   package static let supportedTypes = table.flatMap(\.types).sorted()
-
-  /// Whether a config.json is one of an encoder that `load` accepts.
-  package static func supports(_ config: JSONValue) -> Bool {
-    config["model_type"]?.stringValue.map(supportedTypes.contains) ?? false
-  }
 
   /// Binds a checkpoint's tensors to its encoder.
   ///

@@ -12,7 +12,7 @@ package final class SentenceEncoder {
     let activation: SentenceActivation
   }
 
-  private let encoder: any TextEncoder
+  let encoder: any TextEncoder
   private let compute: ComputeContext
   /// Vectors of each of them stand side by side.
   package let pooling: [Pooling]
@@ -108,11 +108,6 @@ package final class SentenceEncoder {
     }
     projectVectors(texts, &results)
     return results
-  }
-
-  /// One pooling of a text's states, whatever the folder says; for tests.
-  package func pooled(_ text: EncoderText, _ pooling: Pooling) throws(ModelError) -> [Float] {
-    try encoder.forward([text]).pooled(pooling)
   }
 
   private func result(of text: EncoderText, _ states: Rows) -> [Float] {

@@ -7,9 +7,6 @@ package struct SequenceBreakers: Sendable, Equatable {
 
   package init() {}
 
-  /// Whether there are none.
-  package var isEmpty: Bool { tails.isEmpty }
-
   /// Adds a spelling: its first token and the others.
   package mutating func insert(_ first: Int32, tail: [Int32]) {
     if tails[first]?.contains(tail) != true { tails[first, default: []].append(tail) }

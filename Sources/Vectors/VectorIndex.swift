@@ -281,12 +281,7 @@ package final class VectorIndex: Sendable {
     return count
   }
 
-  /// Replaces what the owner wants to know of a document; false when there is none.
-  package func setInfo(_ key: String, _ info: [UInt8]) throws(IndexError) -> Bool {
-    try setInfos([(key, info)]) > 0
-  }
-
-  /// The same for several, with one flush for all.
+  /// Replaces what the owner wants to know of documents, with one flush for all.
   ///
   /// - Returns: how many documents there were.
   package func setInfos(_ infos: [(key: String, info: [UInt8])]) throws(IndexError) -> Int {

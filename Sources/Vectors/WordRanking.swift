@@ -18,7 +18,6 @@ package struct WordQuery: Sendable, Equatable {
   /// Terms of what stands in quotation marks, two or more.
   let phrases: [[[UInt8]]]
 
-  package var terms: [[UInt8]] { entries.map(\.term) }
   package var hasPhrases: Bool { !phrases.isEmpty }
 
   package init(_ text: [UInt8]) {

@@ -159,3 +159,7 @@ struct LineEditorTests {
     #expect(TextWidth.of(text) == columns)
   }
 }
+
+extension EditedText {
+  fileprivate init(_ text: String) { self.init(TypedText(typed: text)) }
+}

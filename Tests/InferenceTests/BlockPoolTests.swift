@@ -85,3 +85,11 @@ import Testing
     #expect(pool.freeCount == 64)
   }
 }
+
+extension BlockPool {
+  /// Gives up one reference to each block and empties the table.
+  mutating func release(_ table: inout [Int32]) {
+    release(table)
+    table.removeAll()
+  }
+}

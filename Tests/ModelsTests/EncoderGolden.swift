@@ -22,7 +22,7 @@ struct EncoderGolden: Sendable, CustomTestStringConvertible {
       let expected = try? GoldenFolder.document(path + "/expected.json"),
       expected["cases"]?[0]?["input_ids"] != nil && expected["cases"]?[0]?["text"] != nil
         || expected["pairs"] != nil || expected["last_hidden_first"] != nil,
-      EncoderFamily.supports(config)
+      EncoderFamily.supportedTypes.contains(config["model_type"]?.stringValue ?? "")
     else { return nil }
     self.expected = expected
   }

@@ -125,7 +125,7 @@ import Testing
     for expected in golden.cases {
       for (name, vector) in expected["other_poolings_l2"]?.objectValue?.entries ?? [] {
         let pooling = try #require(Pooling(rawValue: name))
-        let pooled = try encoder.pooled(encoderText(expected), pooling)
+        let pooled = try encoder.encoder.forward([encoderText(expected)]).pooled(pooling)
         #expect(distance(unit(pooled), numbers(vector)) < 1e-4, "\(name)")
       }
     }

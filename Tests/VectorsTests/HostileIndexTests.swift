@@ -34,7 +34,7 @@ import Testing
     for text in ["one word", "two words", "three words"] { try put(text, text, into: index) }
     try index.compact()
     _ = try index.remove("two words")
-    _ = try index.setInfo("one word", [91, 93])
+    _ = try index.setInfos([("one word", [91, 93])])
     try index.compact()
     try put("four", "four words", into: index)
     return disk
@@ -55,7 +55,7 @@ import Testing
     _ = index.hasRow(RowKey(of: [1]))
     try? put("new", "new words", into: index)
     _ = try? index.remove("one word")
-    _ = try? index.setInfo("four", [])
+    _ = try? index.setInfos([("four", [])])
     try? index.compact(all: true)
     _ = try? index.view.byWords(WordQuery(Array("words".utf8)), limit: 3)
   }

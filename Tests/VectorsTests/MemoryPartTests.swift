@@ -31,7 +31,9 @@ import Testing
       try put("d\(number)", "text \(number) with word\(number % 7)", index, passages: 1 + number % 3)
       if number % 5 == 4 { #expect(try index.remove("d\(number - 2)")) }
       if number % 9 == 8 { try put("d\(number - 6)", "text again word\(number % 7)", index) }
-      if number % 11 == 10 { #expect(try index.setInfo("d\(number)", Array("told \(number)".utf8))) }
+      if number % 11 == 10 {
+        #expect(try index.setInfos([("d\(number)", Array("told \(number)".utf8))]) == 1)
+      }
     }
   }
 

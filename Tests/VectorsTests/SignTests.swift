@@ -74,7 +74,8 @@ import Testing
         let rows = sums.withUnsafeBufferPointer { sums in
           withUnsafePointer(to: factor) { SignSums(sums.baseAddress! + number % 32, $0, 1) }
         }
-        let found = signs.estimates(rows, offset)[0]
+        // The upper bound is so much above the estimate.
+        let found = signs.uppers(rows, offset)[0] - SignQuery.deviations * SignQuery.deviation * factor
         // The slow twin: the product with the signs themselves.
         let slow = query.withUnsafeBufferPointer { turn($0, minus: nil) }
         let product = zip(turned, slow).reduce(Float(0)) { $0 + ($1.0 >= 0 ? $1.1 : -$1.1) }

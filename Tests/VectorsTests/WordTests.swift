@@ -49,7 +49,7 @@ func words(_ text: String) -> [String] {
     #expect(pieces.map(\.isPiece) == [true, true, true, true, false])
     #expect(words("ミルク・ティー").contains("ルク") && !words("ミルク・ティー").contains("クティ"))
     // One character is looked for where it is all that is asked.
-    #expect(WordQuery(Array("東京 駅".utf8)).terms == ["東京", "駅"].map { Array($0.utf8) })
+    #expect(WordQuery(Array("東京 駅".utf8)).entries.map(\.term) == ["東京", "駅"].map { Array($0.utf8) })
   }
 
   @Test(arguments: [
@@ -94,8 +94,8 @@ func words(_ text: String) -> [String] {
   }
 
   @Test func `a query drops stop words unless it has nothing else`() {
-    #expect(WordQuery(Array("what is the time".utf8)).terms == [Array("time".utf8)])
-    #expect(WordQuery(Array("to be or not to be".utf8)).terms.isEmpty)
+    #expect(WordQuery(Array("what is the time".utf8)).entries.map(\.term) == [Array("time".utf8)])
+    #expect(WordQuery(Array("to be or not to be".utf8)).entries.isEmpty)
   }
 
   @Test func `what stands in quotation marks is a phrase`() {

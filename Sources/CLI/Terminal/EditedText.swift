@@ -14,8 +14,6 @@ struct EditedText: Equatable {
     for part in text.parts { insert(part.text, isTyped: part.isTyped) }
   }
 
-  init(_ text: String) { self.init(TypedText(typed: text)) }
-
   var text: String { String(characters) }
 
   /// The text, with what of it was typed.

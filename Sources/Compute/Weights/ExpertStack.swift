@@ -7,8 +7,8 @@ package final class ExpertStack {
   let activation: Activation
   /// The outputs of gate and up stand in turns.
   let isInterleaved: Bool
-  /// Inputs and outputs of an expert, and the width between.
-  let hidden, intermediate: Int
+  /// Inputs and outputs of an expert.
+  let hidden: Int
   /// Bytes that a product of one row with one expert reads.
   package let bytesPerExpert: Int
 
@@ -58,7 +58,6 @@ package final class ExpertStack {
       }
     }
     hidden = first.rows
-    intermediate = first.columns
     bytesPerExpert = up[0].byteCount + down[0].byteCount
     self.up = up
     self.down = down

@@ -11,8 +11,6 @@ final class AutomatonDelta: Sendable {
   private let bases: [Int32]
   /// Whether the same texts follow both.
   private let isSame: [Bool]
-  /// The bytes of each state that lead to where other texts follow, and where that is; -1 for nowhere.
-  private let deviations: [[(byte: UInt8, next: Int32)]]
   /// For each state, how many beginnings there are of the texts in which the two automata differ from there on; at most
   /// `manyBeginnings`.
   private let beginnings: [Int32]
@@ -70,6 +68,7 @@ final class AutomatonDelta: Sendable {
     }
     self.bases = bases
     isSame = differs.map { !$0 }
+    // The bytes of each state that lead to where other texts follow, and where that is; -1 for nowhere.
     var deviations: [[(byte: UInt8, next: Int32)]] = Array(repeating: [], count: dfa.stateCount)
     for state in queue where differs[Int(state)] {
       let (row, baseRow) = (Int(state) * count, Int(bases[Int(state)]) * baseCount)
@@ -80,7 +79,6 @@ final class AutomatonDelta: Sendable {
       }
       if deviations[Int(state)].count > 1 { deviations[Int(state)].sort { $0.byte < $1.byte } }
     }
-    self.deviations = deviations
     beginnings = Self.beginnings(deviations)
   }
 

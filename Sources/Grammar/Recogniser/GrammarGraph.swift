@@ -241,7 +241,7 @@ final class GrammarGraph: Sendable {
       throw .tooLarge(
         reason: "the automata and tables of the grammar take more than \(Self.byteLimit >> 20) MiB")
     }
-    var measure = GrammarMeasure(nodes: nodes, marks: marks)
+    var measure = GrammarMeasure(nodes)
     try measure.run()
     cost = measure.cost
     depth = measure.depth
@@ -379,13 +379,11 @@ struct PunctuationNodes {
 /// Finds the shortest and the flattest text of every node, from the leaves up until nothing changes.
 struct GrammarMeasure {
   let nodes: [GrammarNode]
-  let marks: PunctuationNodes
   var cost: [Int32]
   var depth: [Int32]
 
-  init(nodes: [GrammarNode], marks: PunctuationNodes) {
+  init(_ nodes: [GrammarNode]) {
     self.nodes = nodes
-    self.marks = marks
     cost = [Int32](repeating: Cost.none, count: nodes.count)
     depth = cost
   }

@@ -216,10 +216,7 @@ struct SharedState: Hashable {
   let leaf: Int
   let state: Int32
 
-  init(leaf: Int, state: Int32) {
-    self.leaf = leaf
-    self.state = state
-  }
+  init(leaf: Int, state: Int32) { (self.leaf, self.state) = (leaf, state) }
 
   /// The shared state that a state of an automaton behaves like, if there is one.
   init?(_ dfa: ByteDFA, _ state: Int32) {

@@ -92,12 +92,6 @@ struct BlockPool {
     }
   }
 
-  /// Gives up one reference to each block and empties the table; unreferenced blocks become free.
-  mutating func release(_ table: inout [Int32]) {
-    release(table)
-    table.removeAll()
-  }
-
   /// Gives up one reference to each block; unreferenced blocks become free.
   ///
   /// - Parameter sliding: whether the reference is one to the sliding part too.
@@ -164,10 +158,6 @@ struct BlockBytes {
   var mostWhole = Int.max
 
   var narrow: Int { whole - sliding }
-
-  init(whole: Int = 1, sliding: Int = 0, mostWhole: Int = .max) {
-    (self.whole, self.sliding, self.mostWhole) = (whole, sliding, mostWhole)
-  }
 
   /// - Parameter rowsPerStep: most rows that a step computes of a sequence.
   init(_ shape: [KVLayerShape], _ format: KVFormat, rowsPerStep: Int) throws(ComputeError) {

@@ -12,8 +12,6 @@ package struct SplitRules: Sendable, Equatable {
     self.overlap = max(0, min(overlap, tokens / 2))
   }
 
-  /// What the API calls `auto`.
-  package static let standard = SplitRules(tokens: 800, overlap: 400)
   /// Small passages, which point at what answers.
   package static let notes = SplitRules(tokens: 200, overlap: 0)
 

@@ -10,7 +10,6 @@ import Vectors
 /// An embedding model, with the words that it wants in front of questions and passages.
 package struct ModelEncoder: PassageEncoder {
   private let embedder: Embedder
-  private let model: String
   private let tenant: UInt64
   private let priority: EmbeddingPriority
   package let fingerprint: String
@@ -23,7 +22,6 @@ package struct ModelEncoder: PassageEncoder {
   package init?(_ model: LoadedModel, isBackground: Bool, tenant: UInt64 = 0) {
     guard let embedder = model.embedder, embedder.service.limits.labels == 0 else { return nil }
     self.embedder = embedder
-    self.model = model.id
     self.tenant = tenant
     priority = isBackground ? .background : .interactive
     // The words in front of texts and the rules by which they are cut are part of what vectors depend on.

@@ -15,8 +15,6 @@ struct TEIWork {
   var tokenized: Instant?
   var encoded: Instant?
 
-  init(characters: Int) { self.characters = characters }
-
   private func milliseconds(_ from: Instant?, _ to: Instant?) -> String {
     guard let from, let to else { return "0" }
     return String(Int(to.seconds(since: from) * 1e3))

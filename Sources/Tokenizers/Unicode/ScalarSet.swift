@@ -24,8 +24,6 @@ package struct ScalarSet: Equatable, Sendable {
     }
   }
 
-  package init(_ scalars: String.UnicodeScalarView) { self.init(scalars.map { $0.value...$0.value }) }
-
   package init(_ scalar: UInt32) { self.init([scalar...scalar]) }
 
   /// The scalars that are in one of them.

@@ -58,7 +58,6 @@ package struct ScanCount: Sendable, Equatable {
 struct CertifiedScan {
   private let query: QueryCode
   private let kernels: ScanKernels
-  private let limit: Int
   private var bounds: BoundedHeap
   private var candidates: [Candidate] = []
   private(set) var count = ScanCount()
@@ -83,7 +82,6 @@ struct CertifiedScan {
   init(_ query: [Float], limit: Int, kernels: ScanKernels) {
     self.query = QueryCode(query)
     self.kernels = kernels
-    self.limit = limit
     bounds = BoundedHeap(limit)
   }
 

@@ -141,15 +141,9 @@ struct SignQuery {
   /// √(1 - 2/π), by which a row of factor 1 errs: the deviation of |x| where that of x is 1.
   static let deviation: Float = 0.6028
 
-  /// Estimates of eight rows' products with the query.
+  /// The upper bounds of eight rows' products with the query.
   ///
   /// - Parameter offset: of their segment.
-  @inline(__always)
-  func estimates(_ rows: SignSums, _ offset: Float) -> SIMD8<Float> {
-    offset + rows.factors * (step * rows.sums + start)
-  }
-
-  /// The upper bounds of eight rows.
   @inline(__always)
   func uppers(_ rows: SignSums, _ offset: Float) -> SIMD8<Float> {
     offset + rows.factors * (step * rows.sums + (start + Self.deviations * Self.deviation))
