@@ -90,13 +90,14 @@ import Testing
     "write-out",
   ]
 
-  /// The table of flags, read as text: `Flag(name: "port", ...`.
+  /// The table of flags, read as text: `"port N", .integer(0...65535), ...`.
   private static let registered: Set<String> = {
     var names: Set<String> = []
     for file in SourceFile.all where file.module == "CLI" && file.name.hasSuffix("Flags.swift") {
       for (_, line) in file.code {
-        guard let start = line.firstRange(of: "name: \"") else { continue }
-        names.insert(String(line[start.upperBound...].prefix { $0 != "\"" }))
+        guard let kind = line.firstRange(of: "\", .") else { continue }
+        let usage = line[..<kind.lowerBound].reversed().prefix { $0 != "\"" }.reversed()
+        names.insert(String(usage.prefix { $0 != " " }))
       }
     }
     return names

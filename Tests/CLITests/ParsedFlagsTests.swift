@@ -6,13 +6,13 @@ import Testing
 
 @Suite struct ParsedFlagsTests {
   private let flags = [
-    Flag(name: "model", kind: .text, placeholder: "DIR", help: ""),
-    Flag(name: "port", kind: .integer(0...65535), placeholder: "N", help: ""),
-    Flag(name: "depth", kind: .integers(0...100), placeholder: "N,N", help: ""),
-    Flag(name: "temperature", kind: .decimal(0...2), placeholder: "T", help: ""),
-    Flag(name: "isa", kind: .choice(["avx2", "portable"]), placeholder: "NAME", help: ""),
-    Flag(name: "json", kind: .toggle, help: ""),
-    Flag(name: "key", kind: .text, placeholder: "KEY", help: "", isRepeatable: true),
+    Flag("model DIR", .text, ""),
+    Flag("port N", .integer(0...65535), ""),
+    Flag("depth N,N", .integers(0...100), ""),
+    Flag("temperature T", .decimal(0...2), ""),
+    Flag("isa NAME", .choice(["avx2", "portable"]), ""),
+    Flag("json", .toggle, ""),
+    Flag("key KEY", .text, "", isRepeatable: true),
   ]
 
   private func parse(_ arguments: String...) throws(UsageError) -> ParsedFlags {
@@ -36,7 +36,7 @@ import Testing
   @Test func `letters stand for the flags that people know`() throws {
     let parsed = try parse("-m", "a", "-p", "8080")
     #expect(parsed.text("model") == "a" && parsed.integer("port") == 8080)
-    let prompt = Flag(name: "prompt", kind: .text, placeholder: "TEXT", help: "")
+    let prompt = Flag("prompt TEXT", .text, "")
     #expect(try ParsedFlags(["-p", "hi"], flags: flags + [prompt]).text("prompt") == "hi")
     #expect(throws: UsageError.missingValue(flag: "model", placeholder: "DIR")) { try parse("-m") }
     #expect(throws: UsageError.unknownFlag("-v", suggestion: nil)) { try parse("-v") }

@@ -6,117 +6,84 @@ import Platform
 extension Flags {
   /// Where models are kept.
   static let cache = FlagGroup(
-    title: "Cache",
-    flags: [
-      Flag(
-        name: "cache-dir", kind: .text, placeholder: "DIR",
-        defaultText: "MLXSERVE_CACHE, HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub",
-        help: "folder for downloaded models, shared with the hub's own tools")
-    ])
+    "Cache",
+    Flag(
+      "cache-dir DIR", .text,
+      default: "MLXSERVE_CACHE, HF_HUB_CACHE, HF_HOME/hub or ~/.cache/huggingface/hub",
+      "folder for downloaded models, shared with the hub's own tools"))
 
   /// Of a server.
   static let servedHub = FlagGroup(
-    title: "Hub",
-    flags: [
+    "Hub",
+    of: [
       Flag(
-        name: "allow-pull", kind: .toggle,
-        help:
-          "let clients download models (POST /models/pull) and use those of the cache by name")
+        "allow-pull", .toggle,
+        "let clients download models (POST /models/pull) and use those of the cache by name")
     ] + cache.flags)
 
   static let pull = FlagGroup(
-    title: "Download",
-    flags: [
-      Flag(
-        name: "revision", kind: .text, placeholder: "R", defaultText: "main",
-        help: "branch, tag or commit, like NAME@R"),
-      Flag(
-        name: "include", kind: .text, placeholder: "GLOB",
-        help: "only files that match; '*' also matches '/'; may be repeated", isRepeatable: true),
-      Flag(
-        name: "exclude", kind: .text, placeholder: "GLOB", help: "no files that match; may be repeated",
-        isRepeatable: true),
-      Flag(name: "all-files", kind: .toggle, help: "also files that a server does not need"),
-      Flag(
-        name: "to", kind: .text, placeholder: "DIR", defaultText: "the cache",
-        help: "a plain folder, with SHA256SUMS"),
-      Flag(
-        name: "jobs", kind: .integer(1...32), placeholder: "N", defaultText: "4",
-        help: "files to fetch at the same time"),
-      Flag(
-        name: "limit-rate", kind: .text, placeholder: "SIZE", help: "limit in bytes per second, such as 5M"),
-      Flag(name: "dry-run", kind: .toggle, help: "say what would be fetched, and stop"),
-      Flag(
-        name: "force", kind: .toggle,
-        help: "fetch even what this program cannot serve or this machine cannot hold"),
-      Flag(name: "json", kind: .toggle, help: "print every event as a line of JSON on standard output"),
-      Flag(name: "quiet", kind: .toggle, help: "print only errors"),
-      tokenFile,
-    ])
+    "Download",
+    Flag("revision R", .text, default: "main", "branch, tag or commit, like NAME@R"),
+    Flag(
+      "include GLOB", .text, "only files that match; '*' also matches '/'; may be repeated",
+      isRepeatable: true),
+    Flag("exclude GLOB", .text, "no files that match; may be repeated", isRepeatable: true),
+    Flag("all-files", .toggle, "also files that a server does not need"),
+    Flag("to DIR", .text, default: "the cache", "a plain folder, with SHA256SUMS"),
+    Flag("jobs N", .integer(1...32), default: "4", "files to fetch at the same time"),
+    Flag("limit-rate SIZE", .text, "limit in bytes per second, such as 5M"),
+    Flag("dry-run", .toggle, "say what would be fetched, and stop"),
+    Flag("force", .toggle, "fetch even what this program cannot serve or this machine cannot hold"),
+    Flag("json", .toggle, "print every event as a line of JSON on standard output"),
+    Flag("quiet", .toggle, "print only errors"),
+    tokenFile)
 
   private static let tokenFile = Flag(
-    name: "token-file", kind: .text, placeholder: "FILE",
-    defaultText: "HF_TOKEN, or the file of the hub's own login",
-    help: "token of your account at the hub, for gated and private models")
+    "token-file FILE", .text, default: "HF_TOKEN, or the file of the hub's own login",
+    "token of your account at the hub, for gated and private models")
 
   /// Those of every command.
   static let configuration = FlagGroup(
-    title: "Configuration",
-    flags: [
-      Flag(
-        name: "config", kind: .text, placeholder: "FILE",
-        defaultText: "~/.config/mlxserve/config, else /etc/mlxserve/config",
-        help: "read flags from this file, one line 'name = value' each"),
-      Flag(name: "no-config", kind: .toggle, help: "read no configuration file"),
-    ])
+    "Configuration",
+    Flag(
+      "config FILE", .text, default: "~/.config/mlxserve/config, else /etc/mlxserve/config",
+      "read flags from this file, one line 'name = value' each"),
+    Flag("no-config", .toggle, "read no configuration file"))
 
-  static let report = FlagGroup(
-    title: "Report", flags: [Flag(name: "json", kind: .toggle, help: "print one JSON object")])
+  static let report = FlagGroup("Report", Flag("json", .toggle, "print one JSON object"))
 
   static let config = FlagGroup(
-    title: "Configuration",
-    flags: [
-      Flag(name: "show", kind: .toggle, help: "also flags at their default"),
-      Flag(name: "json", kind: .toggle, help: "print one JSON array"),
-    ])
+    "Configuration",
+    Flag("show", .toggle, "also flags at their default"),
+    Flag("json", .toggle, "print one JSON array"))
 
   /// Where a server listens.
   static let place = FlagGroup(
-    title: "Server", flags: serve.flags.filter { ["host", "port"].contains($0.name) })
+    "Server", of: serve.flags.filter { ["host", "port"].contains($0.name) })
 
   static let health = FlagGroup(
-    title: "Health",
-    flags: [
-      Flag(
-        name: "timeout", kind: .decimal(0.1...600), placeholder: "SECONDS", defaultText: "3",
-        help: "how long to wait for an answer")
-    ])
+    "Health",
+    Flag("timeout SECONDS", .decimal(0.1...600), default: "3", "how long to wait for an answer"))
 
-  static let knownModels = FlagGroup(
-    title: "Models", flags: [Flag(name: "json", kind: .toggle, help: "print one JSON array")])
+  static let knownModels = FlagGroup("Models", Flag("json", .toggle, "print one JSON array"))
 
   static let list = FlagGroup(
-    title: "List",
-    flags: [
-      Flag(name: "models-dir", kind: .text, placeholder: "DIR", help: "list the models of this folder too"),
-      Flag(name: "all", kind: .toggle, help: "also repositories without a model for this program"),
-      Flag(name: "names", kind: .toggle, help: "print only names, one per line, for scripts and shells"),
-      Flag(name: "json", kind: .toggle, help: "print one JSON array"),
-    ])
+    "List",
+    Flag("models-dir DIR", .text, "list the models of this folder too"),
+    Flag("all", .toggle, "also repositories without a model for this program"),
+    Flag("names", .toggle, "print only names, one per line, for scripts and shells"),
+    Flag("json", .toggle, "print one JSON array"))
 
   static let show = FlagGroup(
-    title: "Show",
-    flags: [
-      Flag(name: "remote", kind: .toggle, help: "ask the hub, and download only config.json"),
-      Flag(
-        name: "revision", kind: .text, placeholder: "R", defaultText: "main", help: "branch, tag or commit"),
-      Flag(name: "json", kind: .toggle, help: "print one JSON object"),
-      tokenFile,
-    ])
+    "Show",
+    Flag("remote", .toggle, "ask the hub, and download only config.json"),
+    Flag("revision R", .text, default: "main", "branch, tag or commit"),
+    Flag("json", .toggle, "print one JSON object"),
+    tokenFile)
 
   static let remove = FlagGroup(
-    title: "Remove",
-    flags: [Flag(name: "yes", kind: .toggle, help: "do not ask")])
+    "Remove",
+    of: [Flag("yes", .toggle, "do not ask")])
 }
 
 extension ParsedFlags {

@@ -22,12 +22,23 @@ struct Flag: Sendable {
   let name: String
   let kind: Kind
   /// What stands for the value in help, such as `DIR`.
-  var placeholder = ""
+  let placeholder: String
   /// In words or as a value; shown in help only, the commands hold the real one.
-  var defaultText: String?
+  let defaultText: String?
   let help: String
   /// Whether it may be given several times.
-  var isRepeatable = false
+  let isRepeatable: Bool
+
+  /// - Parameter usage: the name, and what stands for the value after a space: `model DIR`.
+  init(
+    _ usage: String, _ kind: Kind, default defaultText: String? = nil, _ help: String,
+    isRepeatable: Bool = false
+  ) {
+    let words = usage.split(separator: " ", maxSplits: 1).map(String.init)
+    (name, placeholder) = (words.first ?? "", words.count > 1 ? words[1] : "")
+    (self.kind, self.defaultText, self.help) = (kind, defaultText, help)
+    self.isRepeatable = isRepeatable
+  }
 }
 
 /// Where weights are while the model runs.
@@ -43,6 +54,10 @@ enum PrefixScope: String, CaseIterable { case shared, tenant }
 struct FlagGroup: Sendable {
   let title: String
   let flags: [Flag]
+
+  init(_ title: String, of flags: [Flag]) { (self.title, self.flags) = (title, flags) }
+
+  init(_ title: String, _ flags: Flag...) { self.init(title, of: flags) }
 }
 
 /// What the user typed wrong; the exit code is 2.
