@@ -7,14 +7,14 @@ package struct ReasoningMarkers: Sendable, Equatable {
   package let open: String
   package let close: String
   /// A word right after `open` that belongs to it: Gemma's channel name and newline. Empty for none.
-  package let label: String
+  package var label = ""
   /// Whether reasoning may begin anywhere, or only at the beginning of a reply. The markers that are plain words
   /// may well be talked about in content.
-  package let opensAnywhere: Bool
+  package var opensAnywhere = false
   /// Between the reasoning and `close`.
-  package let lead: String
+  package var lead = ""
   /// Between `close` and the answer.
-  package let separator: String
+  package var separator = ""
 
   /// Whether a prompt ends with the opening of reasoning.
   func isOpen(atEndOf prompt: String) -> Bool {
@@ -29,32 +29,20 @@ extension OutputFormat.Reasoning {
   /// The one table of what is known about the marks of reasoning.
   package var markers: ReasoningMarkers {
     switch self {
-    case .think:
-      ReasoningMarkers(
-        open: "<think>", close: "</think>", label: "", opensAnywhere: false, lead: "\n", separator: "\n\n")
-    case .brackets:
-      ReasoningMarkers(
-        open: "[THINK]", close: "[/THINK]", label: "", opensAnywhere: false, lead: "", separator: "")
+    case .think: ReasoningMarkers(open: "<think>", close: "</think>", lead: "\n", separator: "\n\n")
+    case .brackets: ReasoningMarkers(open: "[THINK]", close: "[/THINK]")
     case .channel:
       ReasoningMarkers(
-        open: "<|channel>", close: "<channel|>", label: "thought\n", opensAnywhere: true, lead: "\n",
-        separator: "")
-    case .seed:
-      ReasoningMarkers(
-        open: "<seed:think>", close: "</seed:think>", label: "", opensAnywhere: false, lead: "\n",
-        separator: "")
-    case .command:
-      ReasoningMarkers(
-        open: "<|START_THINKING|>", close: "<|END_THINKING|>", label: "", opensAnywhere: false, lead: "",
-        separator: "")
+        open: "<|channel>", close: "<channel|>", label: "thought\n", opensAnywhere: true, lead: "\n")
+    case .seed: ReasoningMarkers(open: "<seed:think>", close: "</seed:think>", lead: "\n")
+    case .command: ReasoningMarkers(open: "<|START_THINKING|>", close: "<|END_THINKING|>")
     case .harmony:
       ReasoningMarkers(
-        open: "<|channel|>analysis<|message|>", close: "<|end|>", label: "", opensAnywhere: true, lead: "",
+        open: "<|channel|>analysis<|message|>", close: "<|end|>", opensAnywhere: true,
         separator: "<|start|>assistant")
     case .addressed:
       ReasoningMarkers(
-        open: " to=self<|message|>", close: "<|eom|>", label: "", opensAnywhere: true, lead: "",
-        separator: "<|start|>assistant")
+        open: " to=self<|message|>", close: "<|eom|>", opensAnywhere: true, separator: "<|start|>assistant")
     }
   }
 }

@@ -8,7 +8,7 @@ struct GBNFParser {
   private var depth = 0
 
   static func parse(_ text: String) throws(GrammarError) -> RuleSet {
-    var parser = GBNFParser(text: try GrammarText(text))
+    var parser = GBNFParser(text: try GrammarText(text, escapes: escapes))
     var out = RuleSet(root: "root")
     parser.skipSpace(lines: true)
     while !parser.text.isAtEnd {
@@ -80,7 +80,7 @@ struct GBNFParser {
 
   private mutating func parseAtom(_ scalar: Unicode.Scalar) throws(GrammarError) -> RuleTree {
     switch scalar {
-    case "\"": return .literal(try literal())
+    case "\"": return .literal(try text.quoted())
     case "[": return .set(try characterClass())
     case ".":
       text.at += 1
@@ -104,32 +104,10 @@ struct GBNFParser {
     return text.take("{") ? try text.bounds() : nil
   }
 
-  private mutating func escape() throws(GrammarError) -> Unicode.Scalar {
-    guard let scalar = text.current else { throw text.problem("a '\\' at the end") }
-    text.at += 1
-    switch scalar {
-    case "n": return "\n"
-    case "t": return "\t"
-    case "r": return "\r"
-    case "x": return try text.hex(2)
-    case "u": return try text.hex(4)
-    case "U": return try text.hex(8)
-    case "\\", "\"", "[", "]", "-", "^": return scalar
-    default: throw text.problem("an unknown escape")
-    }
-  }
-
-  private mutating func literal() throws(GrammarError) -> [Unicode.Scalar] {
-    text.at += 1
-    var out: [Unicode.Scalar] = []
-    while let scalar = text.current, scalar != "\"" {
-      guard !text.isAtLineEnd else { break }
-      text.at += 1
-      out.append(scalar == "\\" ? try escape() : scalar)
-    }
-    guard text.take("\"") else { throw text.problem("a literal without an end") }
-    return out
-  }
+  /// What may stand after a backslash, but for numbers.
+  private static let escapes: [Unicode.Scalar: Unicode.Scalar] = [
+    "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "\"": "\"", "[": "[", "]": "]", "-": "-", "^": "^",
+  ]
 
   private mutating func characterClass() throws(GrammarError) -> ScalarSet {
     text.at += 1
@@ -138,7 +116,7 @@ struct GBNFParser {
     func member(_ parser: inout GBNFParser) throws(GrammarError) -> UInt32 {
       guard let scalar = parser.text.current else { throw parser.text.problem("a '[' without a ']'") }
       parser.text.at += 1
-      return scalar == "\\" ? try parser.escape().value : scalar.value
+      return scalar == "\\" ? try parser.text.escape().value : scalar.value
     }
     while text.current != "]" {
       let low = try member(&self)

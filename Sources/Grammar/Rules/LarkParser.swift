@@ -18,7 +18,7 @@ struct LarkParser {
   private static let gap = "%ignore"
 
   static func parse(_ text: String) throws(GrammarError) -> RuleSet {
-    var parser = LarkParser(text: try GrammarText(text))
+    var parser = LarkParser(text: try GrammarText(text, escapes: escapes))
     parser.skipSpace(lines: true)
     while !parser.text.isAtEnd {
       try parser.parseStatement()
@@ -318,10 +318,10 @@ struct LarkParser {
   // MARK: Terminals
 
   private mutating func parseText() throws(GrammarError) -> RuleTree {
-    let literal = try quoted()
+    let literal = try text.quoted()
     if text.isAt("..\"") {
       text.at += 2
-      let last = try quoted()
+      let last = try text.quoted()
       guard literal.count == 1, last.count == 1, literal[0] <= last[0] else {
         throw text.problem("a range is from one character to a later one")
       }
@@ -331,35 +331,11 @@ struct LarkParser {
     return .sequence(literal.map { .set(ScalarSet($0.value).ignoringCase) })
   }
 
-  private mutating func quoted() throws(GrammarError) -> [Unicode.Scalar] {
-    text.at += 1
-    var out: [Unicode.Scalar] = []
-    while let scalar = text.current, scalar != "\"", !text.isAtLineEnd {
-      text.at += 1
-      out.append(scalar == "\\" ? try escape() : scalar)
-    }
-    guard text.take("\"") else { throw text.problem("a literal without an end") }
-    return out
-  }
-
-  private mutating func escape() throws(GrammarError) -> Unicode.Scalar {
-    guard let scalar = text.current else { throw text.problem("a '\\' at the end") }
-    text.at += 1
-    switch scalar {
-    case "n": return "\n"
-    case "t": return "\t"
-    case "r": return "\r"
-    case "f": return "\u{0C}"
-    case "v": return "\u{0B}"
-    case "b": return "\u{08}"
-    case "0": return "\0"
-    case "x": return try text.hex(2)
-    case "u": return try text.hex(4)
-    case "U": return try text.hex(8)
-    case "\\", "\"", "'", "/": return scalar
-    default: throw text.problem("an unknown escape")
-    }
-  }
+  /// What may stand after a backslash, but for numbers.
+  private static let escapes: [Unicode.Scalar: Unicode.Scalar] = [
+    "n": "\n", "t": "\t", "r": "\r", "f": "\u{0C}", "v": "\u{0B}", "b": "\u{08}", "0": "\0", "\\": "\\",
+    "\"": "\"", "'": "'", "/": "/",
+  ]
 
   private mutating func parseExpression() throws(GrammarError) -> RegexTree {
     text.at += 1

@@ -48,6 +48,8 @@ struct RuleSet {
 /// The text of a grammar while it is read.
 struct GrammarText {
   let scalars: [Unicode.Scalar]
+  /// What stands for what after a backslash, but for numbers.
+  private let escapes: [Unicode.Scalar: Unicode.Scalar]
   var at = 0
 
   static let lengthLimit = 200_000
@@ -56,11 +58,12 @@ struct GrammarText {
   /// Most brackets inside each other.
   static let depthLimit = 48
 
-  init(_ text: String) throws(GrammarError) {
+  init(_ text: String, escapes: [Unicode.Scalar: Unicode.Scalar]) throws(GrammarError) {
     guard text.utf8.count <= Self.lengthLimit else {
       throw .tooLarge(reason: "the grammar has more than \(Self.lengthLimit) bytes")
     }
     scalars = Array(text.unicodeScalars)
+    self.escapes = escapes
   }
 
   func problem(_ words: String) -> GrammarError { .malformed(path: place, reason: words) }
@@ -105,6 +108,32 @@ struct GrammarText {
       at += 1
     }
     return String(taken)
+  }
+
+  /// What stands after a backslash.
+  mutating func escape() throws(GrammarError) -> Unicode.Scalar {
+    guard let scalar = current else { throw problem("a '\\' at the end") }
+    at += 1
+    switch scalar {
+    case "x": return try hex(2)
+    case "u": return try hex(4)
+    case "U": return try hex(8)
+    default:
+      guard let escaped = escapes[scalar] else { throw problem("an unknown escape") }
+      return escaped
+    }
+  }
+
+  /// A literal in double quotes, within a line.
+  mutating func quoted() throws(GrammarError) -> [Unicode.Scalar] {
+    at += 1
+    var out: [Unicode.Scalar] = []
+    while let scalar = current, scalar != "\"", !isAtLineEnd {
+      at += 1
+      out.append(scalar == "\\" ? try escape() : scalar)
+    }
+    guard take("\"") else { throw problem("a literal without an end") }
+    return out
   }
 
   /// A number of rounds; nil where there is no digit.

@@ -1,7 +1,6 @@
 // Texts as token ids in, vectors or scores out: what is asked of an encoder, and how its answers come.
 
 package import Compute
-package import Platform
 
 /// A text to encode.
 package struct EmbeddingText: Sendable {
@@ -64,21 +63,8 @@ package enum EmbeddingEvent: Sendable {
   case failed(InferenceError)
 }
 
-/// Texts that are being encoded, read by one thread.
-package final class EmbeddingJob: Sendable {
-  let mailbox: Mailbox<EmbeddingEvent>
-
-  /// - Parameter mailbox: with room for all events; closing it cancels.
-  package init(mailbox: Mailbox<EmbeddingEvent>) { self.mailbox = mailbox }
-
-  /// The next event; `.closed` after the last one, `.timedOut` when `deadline` passed first.
-  package func next(until deadline: Instant? = nil) -> Mailbox<EmbeddingEvent>.Reading {
-    mailbox.receive(until: deadline)
-  }
-
-  /// Texts that no step holds yet are not encoded. Harmless when all have been.
-  package func cancel() { mailbox.close() }
-}
+/// Texts that are being encoded. Those that no step holds yet when it is cancelled are not encoded.
+package typealias EmbeddingJob = EngineWork<EmbeddingEvent>
 
 /// What an encoder takes and gives.
 package struct EmbeddingLimits: Sendable, Equatable {

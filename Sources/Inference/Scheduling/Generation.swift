@@ -100,19 +100,22 @@ package enum GenerationEvent: Sendable {
   case failed(InferenceError)
 }
 
-/// A running or queued generation, read by one thread.
-package final class Generation: Sendable {
-  let mailbox: Mailbox<GenerationEvent>
+/// A running or queued generation. It ends within one step of the engine when it is cancelled.
+package typealias Generation = EngineWork<GenerationEvent>
 
-  /// - Parameter mailbox: the engine's side sends, this side receives; closing it from here cancels.
-  package init(mailbox: Mailbox<GenerationEvent>) { self.mailbox = mailbox }
+/// What an engine does for somebody, as events that one thread reads.
+package final class EngineWork<Event: Sendable>: Sendable {
+  let mailbox: Mailbox<Event>
+
+  /// - Parameter mailbox: with room for what the engine sends; closing it from here cancels.
+  package init(mailbox: Mailbox<Event>) { self.mailbox = mailbox }
 
   /// The next event; `.closed` after the last one, `.timedOut` when `deadline` passed first.
-  package func next(until deadline: Instant? = nil) -> Mailbox<GenerationEvent>.Reading {
+  package func next(until deadline: Instant? = nil) -> Mailbox<Event>.Reading {
     mailbox.receive(until: deadline)
   }
 
-  /// Ends the generation within one step of the engine. Harmless when it has ended already.
+  /// Harmless when the work has ended already.
   package func cancel() { mailbox.close() }
 }
 
