@@ -14,9 +14,7 @@ struct LibraryError: Error {
   var detail: JSONObject?
 
   init(_ code: String, _ message: String, param: String? = nil, detail: JSONObject? = nil) {
-    self.code = code
-    self.message = message
-    self.param = param
+    (self.code, self.message, self.param) = (code, message, param)
     self.detail = detail
   }
 

@@ -17,8 +17,7 @@ final class LibraryHandle: Sendable {
   private let state = Monitor(State())
 
   init(_ number: Int64, _ model: HostedModel) {
-    self.number = number
-    self.model = model
+    (self.number, self.model) = (number, model)
   }
 
   /// As lib_mlx_server_status tells it. Never waits.

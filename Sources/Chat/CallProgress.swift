@@ -67,8 +67,7 @@ struct CallProgress: Sendable {
   private static let separators = Array("[,;]".utf8)
 
   init(_ shape: CallShape, tools: ToolSchemas, start: Int) {
-    self.shape = shape
-    self.tools = tools
+    (self.shape, self.tools) = (shape, tools)
     at = start
     switch shape {
     case .objects: phase = .between

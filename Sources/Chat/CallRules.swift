@@ -19,8 +19,7 @@ package struct CallableTool: Sendable, Equatable {
   package var arguments: Arguments
 
   package init(name: String, arguments: Arguments) {
-    self.name = name
-    self.arguments = arguments
+    (self.name, self.arguments) = (name, arguments)
   }
 }
 
@@ -35,9 +34,7 @@ package struct CallRules: Sendable, Equatable {
   package var content: Pattern?
 
   package init(tools: [CallableTool], isForced: Bool, maxCalls: Int?, content: Pattern?) {
-    self.tools = tools
-    self.isForced = isForced
-    self.maxCalls = maxCalls
+    (self.tools, self.isForced, self.maxCalls) = (tools, isForced, maxCalls)
     self.content = content
   }
 }

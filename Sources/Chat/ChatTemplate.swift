@@ -61,9 +61,7 @@ package final class ChatTemplate: Sendable {
     toolTemplate = try toolSource.map { (source) throws(ChatError) in try load(source) }
     let called = toolTemplate ?? template
     format = OutputFormat(templateSource: toolSource ?? source) { called.calls }
-    self.source = source
-    self.specialTokens = specialTokens
-    self.clock = clock
+    (self.source, self.specialTokens, self.clock) = (source, specialTokens, clock)
   }
 
   /// Whether requests with tools can be served: the template shows tools, and their calls can be parsed.

@@ -21,11 +21,8 @@ package struct Conversation: Sendable {
     messages: [JSONValue], tools: [JSONValue] = [], templateArguments: JSONObject = JSONObject(),
     addGenerationPrompt: Bool = true, continueFinalMessage: Bool = false, isHistoryStrict: Bool = false
   ) {
-    self.messages = messages
-    self.tools = tools
-    self.templateArguments = templateArguments
-    self.addGenerationPrompt = addGenerationPrompt
-    self.continueFinalMessage = continueFinalMessage
+    (self.messages, self.tools, self.templateArguments) = (messages, tools, templateArguments)
+    (self.addGenerationPrompt, self.continueFinalMessage) = (addGenerationPrompt, continueFinalMessage)
     self.isHistoryStrict = isHistoryStrict
   }
 }

@@ -32,8 +32,7 @@ package struct OutputParser: Sendable {
   private var held: [UInt8] = []
 
   init(reasoning: ReasoningSplitter, calls: ToolCallSplitter?, lead: String = "") {
-    self.reasoning = reasoning
-    self.calls = calls
+    (self.reasoning, self.calls) = (reasoning, calls)
     self.lead = Bytes.isSpace(lead.utf8) ? [] : Array(lead.utf8)
   }
 

@@ -26,8 +26,7 @@ struct SchemaFields {
       return
     }
     schema = object
-    self.root = root
-    self.path = path
+    (self.root, self.path) = (root, path)
   }
 
   /// What the reference of a schema points at: `#/$defs/name` or `#/definitions/name`.

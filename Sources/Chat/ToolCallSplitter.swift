@@ -15,8 +15,7 @@ struct CallOpening: Sendable {
   init(_ marker: String, close: String? = nil, kept: Int = 0, onlyAtBeginning: Bool = false) {
     self.marker = Array(marker.utf8)
     self.close = close.map { Array($0.utf8) }
-    self.kept = kept
-    self.onlyAtBeginning = onlyAtBeginning
+    (self.kept, self.onlyAtBeginning) = (kept, onlyAtBeginning)
   }
 
   /// What ends a call whose text is not in quotes: its end, or the beginning of another.
@@ -105,8 +104,7 @@ struct ToolCallSplitter: Sendable {
   private let gemmaQuote = Array("<|\"|>".utf8)
 
   init(_ syntax: any CallSyntax, tools: ToolSchemas) {
-    self.syntax = syntax
-    self.tools = tools
+    (self.syntax, self.tools) = (syntax, tools)
     openings = syntax.openings
     quotes = syntax.quotes
     for opening in openings {

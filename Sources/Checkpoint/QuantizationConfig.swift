@@ -76,8 +76,7 @@ package struct QuantizationConfig: Sendable, Equatable {
       default: break
       }
     }
-    self.base = base
-    self.overrides = overrides
+    (self.base, self.overrides) = (base, overrides)
     foreign = nil
   }
 

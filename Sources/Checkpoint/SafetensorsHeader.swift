@@ -185,8 +185,7 @@ private struct HeaderReader {
     } catch {
       throw .badHeader(file: file, offset: nil, problem: "the header is not valid UTF-8")
     }
-    self.bytes = bytes
-    self.file = file
+    (self.bytes, self.file) = (bytes, file)
   }
 
   func problem(_ words: String) -> CheckpointError { problem(words, at: json.position) }

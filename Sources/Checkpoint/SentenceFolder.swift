@@ -30,8 +30,7 @@ package struct SentencePrompt: Sendable {
   package let text: String
 
   package init(name: String, text: String) {
-    self.name = name
-    self.text = text
+    (self.name, self.text) = (name, text)
   }
 }
 

@@ -24,9 +24,7 @@ final class WeightStore: Sendable {
   init(
     folder: String, shards: [Safetensors], quantization: QuantizationConfig, progress: Progress? = nil
   ) throws(CheckpointError) {
-    self.folder = folder
-    self.progress = progress
-    self.shards = shards
+    (self.folder, self.progress, self.shards) = (folder, progress, shards)
     self.quantization = quantization
     var places: [ByteKey: Place] = [:]
     places.reserveCapacity(shards.reduce(0) { $0 + $1.count })
@@ -71,9 +69,7 @@ package struct WeightMap: Sendable {
   private let sizes: [String]
 
   init(store: WeightStore, prefix: String = "", sizes: [String] = []) {
-    self.store = store
-    self.prefix = prefix
-    self.sizes = sizes
+    (self.store, self.prefix, self.sizes) = (store, prefix, sizes)
   }
 
   /// The view one or more levels further down: `at("model.layers")`.

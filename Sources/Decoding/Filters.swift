@@ -20,9 +20,7 @@ struct WeightedRow {
     exponentiating row: UnsafeMutableBufferPointer<Float>, largest: Float, scale: Float, keepsLogits: Bool
   ) {
     logits = keepsLogits ? Array(row) : nil
-    self.row = row
-    self.largest = largest
-    self.scale = scale
+    (self.row, self.largest, self.scale) = (row, largest, scale)
     sums = VectorMath.exponentiate(row, maximum: largest, scale: scale)
   }
 

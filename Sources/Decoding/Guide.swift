@@ -40,8 +40,7 @@ package struct Guide: Sendable {
   ///   - reasoning: nil where none is expected, or its end does not matter.
   ///   - grammar: what the text after the reasoning must be; nil for any text.
   package init(reasoning: Reasoning? = nil, grammar: CompiledGrammar? = nil) {
-    self.reasoning = reasoning
-    self.grammar = grammar
+    (self.reasoning, self.grammar) = (reasoning, grammar)
     matcher = grammar.map { GrammarMatcher($0) }
     guard let reasoning else {
       state = .answering

@@ -10,8 +10,7 @@ package struct LogitRow {
   /// - Parameter maxima: room for `blockCount(values.count)` numbers, which `findMaxima` writes.
   package init(values: UnsafeMutableBufferPointer<Float>, maxima: UnsafeMutableBufferPointer<Float>) {
     precondition(maxima.count == Self.blockCount(values.count), "room for another number of blocks")
-    self.values = values
-    self.maxima = maxima
+    (self.values, self.maxima) = (values, maxima)
   }
 
   /// Blocks of a row of `count` logits.

@@ -7,8 +7,7 @@ package struct TokenLogprob: Sendable, Equatable {
   package let logprob: Float
 
   package init(id: Int32, logprob: Float) {
-    self.id = id
-    self.logprob = logprob
+    (self.id, self.logprob) = (id, logprob)
   }
 }
 
@@ -28,11 +27,8 @@ package struct SampledToken: Sendable, Equatable {
   package init(
     id: Int32, logprob: Float = 0, top: [TokenLogprob] = [], isArbitrary: Bool = false, rank: Int32 = 0
   ) {
-    self.rank = rank
-    self.id = id
-    self.logprob = logprob
-    self.top = top
-    self.isArbitrary = isArbitrary
+    (self.rank, self.id, self.logprob) = (rank, id, logprob)
+    (self.top, self.isArbitrary) = (top, isArbitrary)
   }
 }
 

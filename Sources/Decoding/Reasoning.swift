@@ -49,8 +49,7 @@ extension Guide {
       self.close = Marker(close, tokenizer)
       self.lead = tokenizer.encode(lead, addSpecialTokens: false)
       self.separator = tokenizer.encode(separator, addSpecialTokens: false)
-      self.budget = budget
-      self.startsInside = startsInside
+      (self.budget, self.startsInside) = (budget, startsInside)
     }
   }
 }

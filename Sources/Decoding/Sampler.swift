@@ -33,8 +33,7 @@ package struct Sampler: Sendable {
   package init(
     _ parameters: SamplingParameters, seed: UInt64, promptTokens: [Int32], stopTokens: Set<Int32>
   ) {
-    self.parameters = parameters
-    self.seed = seed
+    (self.parameters, self.seed) = (parameters, seed)
     bias = LogitBias(parameters, stopTokens: stopTokens)
     bans = TokenBans(parameters)
     repetitions = Repetitions(parameters)

@@ -23,8 +23,7 @@ package struct FetchRules: Sendable {
     package var port: Int?
 
     package init(name: String, port: Int?) {
-      self.name = name
-      self.port = port
+      (self.name, self.port) = (name, port)
     }
   }
 

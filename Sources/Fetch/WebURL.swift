@@ -37,8 +37,7 @@ package struct WebURL: Sendable, Equatable {
     guard let place = Authority.parse(String(decoding: authority, as: UTF8.self)),
       let host = Self.host(place.host, inBrackets: authority.first == UInt8(ascii: "[")), place.port != 0
     else { throw .badURL("its host is neither a name in ASCII nor an address as 192.0.2.1 or [2001:db8::1]") }
-    self.isSecure = isSecure
-    self.host = host
+    (self.isSecure, self.host) = (isSecure, host)
     port = place.port ?? (isSecure ? 443 : 80)
     let target = rest.dropFirst(authority.count)
     self.target = (target.first == UInt8(ascii: "/") ? "" : "/") + Self.encoded(target)

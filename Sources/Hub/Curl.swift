@@ -63,8 +63,7 @@ struct Curl: Sendable {
     guard let program = ChildProcess.find("curl") else {
       throw .noProgram("the program curl is not installed, and mlxserve downloads with it; install curl")
     }
-    self.program = program
-    self.settings = settings
+    (self.program, self.settings) = (program, settings)
     environment = Self.variables.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } }
     var words: [UInt8] = []
     _ = try? ChildProcess.stream(

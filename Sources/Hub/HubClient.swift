@@ -33,8 +33,7 @@ struct HubClient: Sendable {
   private static let fileLimit = 200_000
 
   init(_ settings: HubSettings, session: HubSession) throws(HubError) {
-    self.settings = settings
-    self.session = session
+    (self.settings, self.session) = (settings, session)
     curl = try Curl(settings)
   }
 

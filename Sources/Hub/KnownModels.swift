@@ -18,8 +18,7 @@ package struct KnownModel: Sendable {
     _ name: String, _ repository: String, _ gigabytes: Double, active: Double? = nil, _ note: String,
     aliases: [String] = []
   ) {
-    self.name = name
-    self.aliases = aliases
+    (self.name, self.aliases) = (name, aliases)
     self.repository = repository.contains("/") ? repository : "mlx-community/" + repository
     bytes = Int(gigabytes * 1e9)
     bytesPerToken = Int((active ?? gigabytes) * 1e9)

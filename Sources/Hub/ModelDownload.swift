@@ -39,8 +39,7 @@ package final class ModelDownload: Sendable {
   private static let reserveBytes = 1 << 30
 
   package init(_ request: DownloadRequest, settings: HubSettings) {
-    self.request = request
-    self.settings = settings
+    (self.request, self.settings) = (request, settings)
   }
 
   /// Fetches what is missing. Blocks; any number may run at once, also of the same model.

@@ -21,8 +21,7 @@ final class PartialFile {
   init(
     _ file: RepositoryFile, path: String, isUnwanted: () -> Bool, report: @escaping (Int) -> Void
   ) throws(HubError) {
-    self.file = file
-    self.report = report
+    (self.file, self.report) = (file, report)
     hash = FileHash(file.digest, bytes: file.bytes)
     do {
       growing = try GrowingFile(path)

@@ -64,9 +64,7 @@ package struct RepositoryFile: Sendable, Hashable {
     guard (0...Self.mostBytes).contains(bytes) else {
       throw .badAnswer(what: "the list of files", problem: "\(HubError.plain(path)) has \(bytes) bytes")
     }
-    self.path = path
-    self.bytes = bytes
-    self.digest = digest
+    (self.path, self.bytes, self.digest) = (path, bytes, digest)
   }
 
   /// Whether a path names something inside a folder, for any system: no `..`, no drive, no share, nothing absolute.

@@ -78,8 +78,7 @@ package struct ModelReference: Sendable, Hashable {
   package var revision: String?
 
   package init(_ repository: RepositoryName, revision: String? = nil) {
-    self.repository = repository
-    self.revision = revision
+    (self.repository, self.revision) = (repository, revision)
   }
 
   /// What is meant where nothing is said.

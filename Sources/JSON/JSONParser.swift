@@ -61,9 +61,7 @@ private struct JSONParser {
   var values = 0
 
   init(bytes: [UInt8], maxDepth: Int, maxValues: Int) {
-    self.bytes = bytes
-    self.maxDepth = maxDepth
-    self.maxValues = maxValues
+    (self.bytes, self.maxDepth, self.maxValues) = (bytes, maxDepth, maxValues)
   }
 
   mutating func parseDocument() throws(JSONError) -> JSONValue {

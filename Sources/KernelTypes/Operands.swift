@@ -20,11 +20,8 @@ package struct FloatRows {
   package var columns: Int
 
   package init(base: UnsafeRawPointer, rowBytes: Int, format: FloatFormat, count: Int, columns: Int) {
-    self.base = base
-    self.rowBytes = rowBytes
-    self.format = format
-    self.count = count
-    self.columns = columns
+    (self.base, self.rowBytes, self.format) = (base, rowBytes, format)
+    (self.count, self.columns) = (count, columns)
   }
 
   /// Some of the rows.
@@ -50,11 +47,8 @@ package struct Groups {
   package init(
     scales: UnsafeRawPointer, biases: UnsafeRawPointer, rowBytes: Int, format: FloatFormat, size: Int
   ) {
-    self.scales = scales
-    self.biases = biases
-    self.rowBytes = rowBytes
-    self.format = format
-    self.size = size
+    (self.scales, self.biases, self.rowBytes) = (scales, biases, rowBytes)
+    (self.format, self.size) = (format, size)
   }
 }
 
@@ -75,12 +69,8 @@ package struct QuantizedRows {
   package init(
     packed: UnsafeRawPointer, rowBytes: Int, bits: Int, groups: Groups, count: Int, columns: Int
   ) {
-    self.packed = packed
-    self.rowBytes = rowBytes
-    self.bits = bits
-    self.groups = groups
-    self.count = count
-    self.columns = columns
+    (self.packed, self.rowBytes, self.bits) = (packed, rowBytes, bits)
+    (self.groups, self.count, self.columns) = (groups, count, columns)
   }
 
   /// Some of the rows.
@@ -124,14 +114,10 @@ package struct FloatingRows {
     packed: UnsafeRawPointer, rowBytes: Int, scales: UnsafeRawPointer, scaleRowBytes: Int,
     mode: FloatingMode, count: Int, columns: Int
   ) {
-    self.packed = packed
-    self.rowBytes = rowBytes
-    self.scales = scales
-    self.scaleRowBytes = scaleRowBytes
-    self.mode = mode
+    (self.packed, self.rowBytes, self.scales) = (packed, rowBytes, scales)
+    (self.scaleRowBytes, self.mode) = (scaleRowBytes, mode)
     table = packed
-    self.count = count
-    self.columns = columns
+    (self.count, self.columns) = (count, columns)
   }
 
   /// Whether elements are E4M3 and their scales are of 32 or 128 inputs, so that integers of sixteen bits hold what counts of
@@ -160,9 +146,7 @@ package struct PanelShape {
   package var columns: Int
 
   package init(bits: Int, groupSize: Int, scaleFormat: FloatFormat, columns: Int) {
-    self.bits = bits
-    self.groupSize = groupSize
-    self.scaleFormat = scaleFormat
+    (self.bits, self.groupSize, self.scaleFormat) = (bits, groupSize, scaleFormat)
     self.columns = columns
   }
 }
@@ -178,9 +162,7 @@ package struct PanelRows {
   package var aheadBytes: Int
 
   package init(base: UnsafeRawPointer, shape: PanelShape, count: Int, aheadBytes: Int) {
-    self.base = base
-    self.shape = shape
-    self.count = count
+    (self.base, self.shape, self.count) = (base, shape, count)
     self.aheadBytes = aheadBytes
   }
 }
@@ -199,11 +181,8 @@ package struct FloatingPanelRows {
   package var aheadBytes: Int
 
   package init(base: UnsafeRawPointer, mode: FloatingMode, columns: Int, count: Int, aheadBytes: Int) {
-    self.base = base
-    self.mode = mode
-    self.columns = columns
-    self.count = count
-    self.aheadBytes = aheadBytes
+    (self.base, self.mode, self.columns) = (base, mode, columns)
+    (self.count, self.aheadBytes) = (count, aheadBytes)
   }
 }
 
@@ -216,9 +195,7 @@ package struct WeightColumns {
   package var count: Int
 
   package init(base: UnsafeMutablePointer<Float>, columns: UnsafePointer<UInt32>, count: Int) {
-    self.base = base
-    self.columns = columns
-    self.count = count
+    (self.base, self.columns, self.count) = (base, columns, count)
   }
 }
 
@@ -229,8 +206,7 @@ package struct OutlierRows {
   package var count: Int
 
   package init(base: UnsafePointer<UInt32>, count: Int) {
-    self.base = base
-    self.count = count
+    (self.base, self.count) = (base, count)
   }
 }
 
@@ -245,9 +221,7 @@ package struct Activations {
   package var count: Int
 
   package init(base: UnsafePointer<Float>, stride: Int, count: Int) {
-    self.base = base
-    self.stride = stride
-    self.count = count
+    (self.base, self.stride, self.count) = (base, stride, count)
   }
 }
 
@@ -260,9 +234,7 @@ package struct Int8Activations {
   package var count: Int
 
   package init(base: UnsafeRawPointer, rowBytes: Int, count: Int) {
-    self.base = base
-    self.rowBytes = rowBytes
-    self.count = count
+    (self.base, self.rowBytes, self.count) = (base, rowBytes, count)
   }
 }
 
@@ -273,8 +245,7 @@ package struct Output {
   package var stride: Int
 
   package init(base: UnsafeMutablePointer<Float>, stride: Int) {
-    self.base = base
-    self.stride = stride
+    (self.base, self.stride) = (base, stride)
   }
 }
 
@@ -286,8 +257,7 @@ package struct PanelScratch {
   package var aheadRows: Int
 
   package init(base: UnsafeMutableRawPointer, aheadRows: Int) {
-    self.base = base
-    self.aheadRows = aheadRows
+    (self.base, self.aheadRows) = (base, aheadRows)
   }
 }
 
@@ -299,8 +269,7 @@ package struct FloatBlock {
   package var headDim: Int
 
   package init(base: UnsafePointer<Float>, headDim: Int) {
-    self.base = base
-    self.headDim = headDim
+    (self.base, self.headDim) = (base, headDim)
   }
 }
 
@@ -351,9 +320,7 @@ package struct IntegerBlock {
   package init(
     base: UnsafeRawPointer, scales: UnsafePointer<Float>, headDim: Int, ahead: UnsafeRawPointer
   ) {
-    self.base = base
-    self.scales = scales
-    self.headDim = headDim
+    (self.base, self.scales, self.headDim) = (base, scales, headDim)
     self.ahead = ahead
   }
 
@@ -380,9 +347,7 @@ package struct IntegerQueries {
   package var scales: UnsafePointer<Float>
 
   package init(base: UnsafePointer<Int16>, stride: Int, count: Int, scales: UnsafePointer<Float>) {
-    self.base = base
-    self.stride = stride
-    self.count = count
+    (self.base, self.stride, self.count) = (base, stride, count)
     self.scales = scales
   }
 }
@@ -410,12 +375,8 @@ package struct AttentionRows {
     factors: UnsafeMutablePointer<Float>, weightScales: UnsafeMutablePointer<Float>,
     sums: UnsafeMutablePointer<Float>
   ) {
-    self.count = count
-    self.seen = seen
-    self.scores = scores
-    self.states = states
-    self.factors = factors
-    self.weightScales = weightScales
+    (self.count, self.seen, self.scores) = (count, seen, scores)
+    (self.states, self.factors, self.weightScales) = (states, factors, weightScales)
     self.sums = sums
   }
 }
@@ -438,12 +399,8 @@ package struct LocalHead {
     query: UnsafePointer<Float>, keys: UnsafePointer<Float>, values: UnsafePointer<Float>, stride: Int,
     relative: Activations, size: Int, cap: Float
   ) {
-    self.query = query
-    self.keys = keys
-    self.values = values
-    self.stride = stride
-    self.relative = relative
-    self.size = size
+    (self.query, self.keys, self.values) = (query, keys, values)
+    (self.stride, self.relative, self.size) = (stride, relative, size)
     self.cap = cap
   }
 }
@@ -462,9 +419,7 @@ package struct CodeRows {
   package var count: Int
 
   package init(base: UnsafeRawPointer, rowBytes: Int, scales: UnsafePointer<Float>, count: Int) {
-    self.base = base
-    self.rowBytes = rowBytes
-    self.scales = scales
+    (self.base, self.rowBytes, self.scales) = (base, rowBytes, scales)
     self.count = count
   }
 }
@@ -480,11 +435,8 @@ package struct QueryPlanes {
   package init(
     high: UnsafePointer<Int8>, low: UnsafePointer<Int8>, highSum: Int32, lowSum: Int32, scale: Float
   ) {
-    self.high = high
-    self.low = low
-    self.highSum = highSum
-    self.lowSum = lowSum
-    self.scale = scale
+    (self.high, self.low, self.highSum) = (high, low, highSum)
+    (self.lowSum, self.scale) = (lowSum, scale)
   }
 }
 
@@ -498,8 +450,6 @@ package struct SignRows {
   package var blocks: Int
 
   package init(base: UnsafeRawPointer, rowBytes: Int, blocks: Int) {
-    self.base = base
-    self.rowBytes = rowBytes
-    self.blocks = blocks
+    (self.base, self.rowBytes, self.blocks) = (base, rowBytes, blocks)
   }
 }

@@ -78,8 +78,7 @@ final class AnswerWork: Sendable {
   private let state = Monitor(State())
 
   init(_ model: LoadedModel, _ deliver: @escaping @Sendable (AnswerPiece) -> Void) {
-    self.model = model
-    self.deliver = deliver
+    (self.model, self.deliver) = (model, deliver)
   }
 
   /// Ends it within one step of the engine.

@@ -48,8 +48,7 @@ package final class HostedModel: Sendable {
     model.id = options.id ?? model.id
     model.created = Int(Instant.wallSeconds)
     model.thinking = options.thinking
-    self.host = host
-    self.loaded = loaded
+    (self.host, self.loaded) = (host, loaded)
     self.folder = loaded.key.path.string
     self.model = model
     app = Self.makeApp(loaded, model, ServerSettings())

@@ -42,9 +42,7 @@ final class HostedNotes: Sendable {
     guard let folder = File.resolved(folder), File.isDirectory(folder) else {
       throw MLXServeError(.invalidArgument, "there is no folder \(folder)", setting: "folder")
     }
-    self.hosted = hosted
-    self.folder = folder
-    self.encoder = encoder
+    (self.hosted, self.folder, self.encoder) = (hosted, folder, encoder)
     do {
       try File.makeFolders(place)
       index = try VectorIndex(

@@ -26,9 +26,7 @@ public struct MLXServeError: Error, Sendable, CustomStringConvertible {
   public let description: String
 
   init(_ code: Code, _ description: String, setting: String? = nil) {
-    self.code = code
-    self.setting = setting
-    self.description = description
+    (self.code, self.setting, self.description) = (code, setting, description)
   }
 }
 
@@ -52,12 +50,8 @@ public struct ModelOptions: Sendable {
     id: String? = nil, thinking: Bool? = nil, lazyEncoders: Bool = true, maxSequences: Int = 4,
     maxContext: Int? = nil, preparedFolder: String? = nil
   ) {
-    self.id = id
-    self.thinking = thinking
-    self.lazyEncoders = lazyEncoders
-    self.maxSequences = maxSequences
-    self.maxContext = maxContext
-    self.preparedFolder = preparedFolder
+    (self.id, self.thinking, self.lazyEncoders) = (id, thinking, lazyEncoders)
+    (self.maxSequences, self.maxContext, self.preparedFolder) = (maxSequences, maxContext, preparedFolder)
   }
 }
 
@@ -80,12 +74,8 @@ public struct ServerOptions: Sendable {
     host: String = "127.0.0.1", port: Int = 0, modelID: String? = nil, queueLimit: Int? = nil,
     apiKeys: [String] = [], origins: [String] = []
   ) {
-    self.host = host
-    self.port = port
-    self.modelID = modelID
-    self.queueLimit = queueLimit
-    self.apiKeys = apiKeys
-    self.origins = origins
+    (self.host, self.port, self.modelID) = (host, port, modelID)
+    (self.queueLimit, self.apiKeys, self.origins) = (queueLimit, apiKeys, origins)
   }
 }
 
@@ -193,12 +183,8 @@ public struct AnswerOptions: Sendable {
     maxTokens: Int? = nil, temperature: Double? = nil, seed: UInt64? = nil, stops: [String] = [],
     thinking: Bool? = nil, schema: String? = nil
   ) {
-    self.maxTokens = maxTokens
-    self.temperature = temperature
-    self.seed = seed
-    self.stops = stops
-    self.thinking = thinking
-    self.schema = schema
+    (self.maxTokens, self.temperature, self.seed) = (maxTokens, temperature, seed)
+    (self.stops, self.thinking, self.schema) = (stops, thinking, schema)
   }
 }
 

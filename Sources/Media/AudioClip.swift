@@ -8,8 +8,7 @@ package struct AudioClip: Sendable, Equatable {
   package var rate: Int
 
   package init(samples: [Float], rate: Int) {
-    self.samples = samples
-    self.rate = rate
+    (self.samples, self.rate) = (samples, rate)
   }
 
   package var seconds: Double { rate > 0 ? Double(samples.count) / Double(rate) : 0 }
@@ -21,8 +20,7 @@ package struct AudioLimits: Sendable, Equatable {
   package var seconds: Int
 
   package init(bytes: Int = 32 << 20, seconds: Int = 30) {
-    self.bytes = bytes
-    self.seconds = seconds
+    (self.bytes, self.seconds) = (bytes, seconds)
   }
 }
 

@@ -15,8 +15,7 @@ package struct ImageLimits {
   package var claim: (_ bytes: Int) -> Bool
 
   package init(pixels: Int = 48 << 20, claim: @escaping (_ bytes: Int) -> Bool = { _ in true }) {
-    self.pixels = pixels
-    self.claim = claim
+    (self.pixels, self.claim) = (pixels, claim)
   }
 
   /// - Returns: the number of pixels.

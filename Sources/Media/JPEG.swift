@@ -67,9 +67,7 @@ struct JPEGDecoder {
 
   /// - Parameter visits: most blocks that all scans may walk over.
   init(_ bytes: [UInt8], _ limits: ImageLimits, visits visitLimit: Int = Self.visitLimit) {
-    self.bytes = bytes
-    self.limits = limits
-    self.visitLimit = visitLimit
+    (self.bytes, self.limits, self.visitLimit) = (bytes, limits, visitLimit)
     reader = ByteReader(bytes)
   }
 

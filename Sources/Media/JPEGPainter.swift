@@ -11,11 +11,8 @@ struct JPEGPainter {
   private let maxH, maxV: Int
 
   init(components: [JPEGComponent], width: Int, height: Int, maxH: Int, maxV: Int) {
-    self.components = components
-    self.width = width
-    self.height = height
-    self.maxH = maxH
-    self.maxV = maxV
+    (self.components, self.width, self.height) = (components, width, height)
+    (self.maxH, self.maxV) = (maxH, maxV)
   }
 
   func paint(_ colours: Colours) -> [UInt8] {

@@ -19,9 +19,7 @@ package struct PixelImage: Sendable, Equatable {
   package init(width: Int, height: Int, pixels: [UInt8]) {
     precondition(
       width > 0 && height > 0 && pixels.count == width * height * 3, "pixels do not fill the image")
-    self.width = width
-    self.height = height
-    self.pixels = pixels
+    (self.width, self.height, self.pixels) = (width, height, pixels)
   }
 }
 
@@ -36,9 +34,7 @@ package struct MelFrames: Sendable, Equatable {
   /// - Precondition: `values` has the size that count and bins say.
   package init(count: Int, bins: Int, values: [Float]) {
     precondition(count > 0 && bins > 0 && values.count == count * bins, "values do not fill the frames")
-    self.count = count
-    self.bins = bins
-    self.values = values
+    (self.count, self.bins, self.values) = (count, bins, values)
   }
 }
 
@@ -57,8 +53,7 @@ package struct MediaInput: Sendable {
   package let digest: [UInt8]
 
   package init(content: Content, tokenCount: Int) {
-    self.content = content
-    self.tokenCount = tokenCount
+    (self.content, self.tokenCount) = (content, tokenCount)
     var hash = SHA256()
     switch content {
     case .image(let image):
@@ -99,8 +94,7 @@ package struct MediaSpan: Sendable {
   package var input: MediaInput
 
   package init(start: Int, input: MediaInput) {
-    self.start = start
-    self.input = input
+    (self.start, self.input) = (start, input)
   }
 
   /// The positions of its soft tokens.
@@ -117,9 +111,7 @@ package struct MediaMarks: Sendable, Equatable {
   package var closing: Int32
 
   package init(opening: Int32, soft: Int32, closing: Int32) {
-    self.opening = opening
-    self.soft = soft
-    self.closing = closing
+    (self.opening, self.soft, self.closing) = (opening, soft, closing)
   }
 }
 
@@ -132,8 +124,7 @@ package struct MediaRules: Sendable, Equatable {
     package var grid: PatchGrid
 
     package init(marks: MediaMarks, grid: PatchGrid) {
-      self.marks = marks
-      self.grid = grid
+      (self.marks, self.grid) = (marks, grid)
     }
   }
 
@@ -144,8 +135,7 @@ package struct MediaRules: Sendable, Equatable {
     package var mel: MelSettings
 
     package init(marks: MediaMarks, mel: MelSettings = MelSettings()) {
-      self.marks = marks
-      self.mel = mel
+      (self.marks, self.mel) = (marks, mel)
     }
   }
 
@@ -157,8 +147,7 @@ package struct MediaRules: Sendable, Equatable {
   package var switchedOff: Set<MediaKind> = []
 
   package init(images: Images? = nil, audio: Audio? = nil) {
-    self.images = images
-    self.audio = audio
+    (self.images, self.audio) = (images, audio)
   }
 
   /// Whether prompts may hold things of this kind.

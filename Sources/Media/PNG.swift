@@ -130,9 +130,7 @@ struct PNGHeader {
     guard width > 0, height > 0, width < 1 << 31, height < 1 << 31, let kind = Kind(rawValue: type),
       kind.depths.contains(depth), compression == 0, filter == 0, interlace <= 1
     else { throw PNG.damaged("its header has values that do not exist") }
-    self.width = width
-    self.height = height
-    self.depth = depth
+    (self.width, self.height, self.depth) = (width, height, depth)
     self.kind = kind
     isInterlaced = interlace == 1
   }

@@ -12,9 +12,7 @@ package struct PatchGrid: Sendable, Equatable {
   package var positions: Int
 
   package init(patch: Int, pooling: Int, tokens: Int, positions: Int) {
-    self.patch = patch
-    self.pooling = pooling
-    self.tokens = tokens
+    (self.patch, self.pooling, self.tokens) = (patch, pooling, tokens)
     self.positions = positions
   }
 

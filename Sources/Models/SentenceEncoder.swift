@@ -28,8 +28,7 @@ package final class SentenceEncoder {
     _ encoder: any TextEncoder, _ sentences: SentenceFolder, defaultPooling: Pooling, folder: ModelFolder,
     compute: ComputeContext
   ) throws(ModelError) {
-    self.encoder = encoder
-    self.compute = compute
+    (self.encoder, self.compute) = (encoder, compute)
     var pooling = [defaultPooling]
     var poolsPrompt = true
     var width = encoder.hidden
@@ -60,9 +59,7 @@ package final class SentenceEncoder {
         width = outputs
       }
     }
-    self.pooling = pooling
-    self.poolsPrompt = poolsPrompt
-    self.dense = dense
+    (self.pooling, self.poolsPrompt, self.dense) = (pooling, poolsPrompt, dense)
     dimensions = width
   }
 

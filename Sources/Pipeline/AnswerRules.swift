@@ -14,8 +14,7 @@ package struct AnswerRules: Sendable {
     let isStrict: Bool
 
     package init(_ callable: CallableTool, isStrict: Bool) {
-      self.callable = callable
-      self.isStrict = isStrict
+      (self.callable, self.isStrict) = (callable, isStrict)
     }
   }
 

@@ -58,9 +58,7 @@ package struct ChatSession {
   /// - Throws: when the model has no chat template, or none for tools, or a tool is none.
   package init(_ model: LoadedModel, _ settings: Settings = Settings()) throws(PipelineError) {
     guard let template = model.template else { throw .noTemplate(model: model.id) }
-    self.model = model
-    self.template = template
-    self.settings = settings
+    (self.model, self.template, self.settings) = (model, template, settings)
     rules = try Self.rules(settings, model, template)
     clear()
   }

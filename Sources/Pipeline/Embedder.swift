@@ -83,8 +83,7 @@ package struct Embedder: Sendable {
     service: any EmbeddingService, tokenizer: Tokenizer, folder: ModelFolder, cutsAny: Bool = false
   ) throws(CheckpointError) {
     let sentences = try SentenceFolder(folder)
-    self.service = service
-    self.tokenizer = tokenizer
+    (self.service, self.tokenizer) = (service, tokenizer)
     prompts = EmbedderPrompts(sentences, folder)
     lowercases = sentences.lowercases
     let type = folder.config["model_type"]?.stringValue ?? ""
@@ -107,8 +106,7 @@ package struct Embedder: Sendable {
     service: any EmbeddingService, tokenizer: Tokenizer, prompts: KeyValuePairs<String, String> = [:],
     labels: [String] = []
   ) {
-    self.service = service
-    self.tokenizer = tokenizer
+    (self.service, self.tokenizer) = (service, tokenizer)
     self.prompts = EmbedderPrompts(prompts.map { SentencePrompt(name: $0, text: $1) })
     maxTokens = service.limits.maxTokens
     allowsFewerDimensions = true

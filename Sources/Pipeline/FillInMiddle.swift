@@ -14,8 +14,7 @@ package struct FillInMiddle: Sendable {
     package var text: String
 
     package init(name: String, text: String) {
-      self.name = name
-      self.text = text
+      (self.name, self.text) = (name, text)
     }
   }
 
@@ -84,8 +83,7 @@ package struct FillInMiddle: Sendable {
         && family.middle.map { mark($0) != nil } ?? true
     }
     guard let found, let prefix = mark(found.prefix), let suffix = mark(found.suffix) else { return nil }
-    self.prefix = prefix
-    self.suffix = suffix
+    (self.prefix, self.suffix) = (prefix, suffix)
     middle = found.middle.flatMap(mark)
     repository = found.repository.lazy.compactMap(mark).first
     file = found.file.lazy.compactMap(mark).first

@@ -14,8 +14,7 @@ package struct LineRules: Sendable {
   private var isAtStart = false
 
   package init(indentation: Int = 0, seconds: Double? = nil) {
-    self.indentation = indentation
-    self.seconds = seconds
+    (self.indentation, self.seconds) = (indentation, seconds)
   }
 
   /// Takes more of the answer.

@@ -19,9 +19,7 @@ package struct ModelFacts: Sendable {
     package var groupSize: Int
 
     package init(mode: String, bits: Int, groupSize: Int) {
-      self.mode = mode
-      self.bits = bits
-      self.groupSize = groupSize
+      (self.mode, self.bits, self.groupSize) = (mode, bits, groupSize)
     }
   }
 
@@ -88,16 +86,13 @@ package struct LoadedModel: Sendable {
     id: String, created: Int, service: any GenerationService, tokenizer: Tokenizer, template: ChatTemplate?,
     endTokens: Set<Int32>, media: MediaRules = MediaRules()
   ) {
-    self.id = id
-    self.created = created
+    (self.id, self.created) = (id, created)
     capability = .generation(service)
-    self.tokenizer = tokenizer
-    self.template = template
+    (self.tokenizer, self.template) = (tokenizer, template)
     let marks = MediaKind.allCases.compactMap(media.marks)
     prompts = PromptEncoder(
       tokenizer: tokenizer, mediaTokens: marks.flatMap { [$0.opening, $0.soft, $0.closing] })
-    self.media = media
-    self.endTokens = endTokens
+    (self.media, self.endTokens) = (media, endTokens)
     controlTokens = OutputFormat.silentTokens(of: tokenizer, template?.format)
     fill = FillInMiddle(tokenizer)
     grammars = GrammarCache(vocabulary: GrammarVocabulary(tokenizer: tokenizer, endTokens: endTokens))
@@ -105,8 +100,7 @@ package struct LoadedModel: Sendable {
 
   /// A model that makes vectors or scores.
   package init(id: String, created: Int, embedder: Embedder) {
-    self.id = id
-    self.created = created
+    (self.id, self.created) = (id, created)
     capability = .embedding(embedder)
     tokenizer = embedder.tokenizer
     prompts = PromptEncoder(tokenizer: tokenizer, mediaTokens: [])

@@ -67,9 +67,7 @@ struct PairReader: Sendable {
   private let lowercases: Bool
 
   init(_ tokenizer: Tokenizer, judge: JudgePrompt?, lowercases: Bool) {
-    self.tokenizer = tokenizer
-    self.judge = judge
-    self.lowercases = lowercases
+    (self.tokenizer, self.judge, self.lowercases) = (tokenizer, judge, lowercases)
   }
 
   /// A query that documents are read with.

@@ -84,8 +84,7 @@ package struct TokenStream: Sendable {
   private var pieces: [Piece] = []
 
   package init(_ settings: Settings, detokenizer: Detokenizer) {
-    self.settings = settings
-    self.detokenizer = detokenizer
+    (self.settings, self.detokenizer) = (settings, detokenizer)
     parser = settings.parser
     stops = StopMatcher(stops: settings.stops)
     lines = settings.lines

@@ -176,9 +176,7 @@ extension SamplingField {
     }
 
     fileprivate init(_ setting: Setting, usable: Domain, isInModelFiles: Bool, note: String) {
-      self.setting = setting
-      self.usable = usable
-      self.isInModelFiles = isInModelFiles
+      (self.setting, self.usable, self.isInModelFiles) = (setting, usable, isInModelFiles)
       self.note = note
     }
   }

@@ -16,9 +16,7 @@ package final class FrontDoor: Sendable {
 
   /// - Parameter page: the chat page; nil serves none.
   package init(access: Access, metrics: Metrics, page: Page? = nil) {
-    self.access = access
-    self.metrics = metrics
-    self.page = page
+    (self.access, self.metrics, self.page) = (access, metrics, page)
   }
 
   /// From now on requests get to the application; until then they are told that the model is loading. What an earlier process

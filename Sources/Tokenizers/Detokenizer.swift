@@ -25,8 +25,7 @@ package struct Detokenizer: Sendable {
   private static let unsentLimit = 32
 
   init(tokenizer: Tokenizer, skipsSpecialTokens: Bool, holdsByteRuns: Bool, isContinuation: Bool = false) {
-    self.tokenizer = tokenizer
-    self.skipsSpecialTokens = skipsSpecialTokens
+    (self.tokenizer, self.skipsSpecialTokens) = (tokenizer, skipsSpecialTokens)
     self.holdsByteRuns = holdsByteRuns
     isFirst = !isContinuation
     leadingLeft = isContinuation ? 0 : tokenizer.decoder.leading.count

@@ -17,9 +17,7 @@ struct IndexWriter {
   var hasFailed = false
 
   init(manifest: Manifest, log: LogFile?, rows: [RowKey: [Float]], pending: Set<RowKey>) {
-    self.manifest = manifest
-    self.log = log
-    self.rows = rows
+    (self.manifest, self.log, self.rows) = (manifest, log, rows)
     self.pending = pending
   }
 

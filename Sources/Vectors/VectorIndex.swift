@@ -46,9 +46,7 @@ package final class VectorIndex: Sendable {
     files: any FileSystem = SystemFiles(), compacted: @escaping @Sendable () -> Void = {}
   ) throws(IndexError) {
     guard dimensions > 0, dimensions <= 1 << 14 else { throw .badVector }
-    self.folder = folder
-    self.files = files
-    self.limits = limits
+    (self.folder, self.files, self.limits) = (folder, files, limits)
     self.compacted = compacted
     lock = try IndexError.system { () throws(PlatformError) in
       try files.makeFolder(folder)

@@ -22,9 +22,7 @@ struct TerminalChat {
     _ model: LoadedModel, _ engine: EngineHolder, _ settings: ChatSession.Settings,
     _ preferences: ChatPreferences
   ) throws {
-    self.model = model
-    self.engine = engine
-    self.preferences = preferences
+    (self.model, self.engine, self.preferences) = (model, engine, preferences)
     session = try ChatSession(model, settings)
     try apply(preferences)
   }

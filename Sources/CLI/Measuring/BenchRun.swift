@@ -17,9 +17,7 @@ struct BenchRun {
   private let configuration: EngineConfiguration
 
   init(_ plan: BenchPlan, _ engine: EngineClient, _ configuration: EngineConfiguration) {
-    self.plan = plan
-    self.engine = engine
-    self.configuration = configuration
+    (self.plan, self.engine, self.configuration) = (plan, engine, configuration)
   }
 
   func report(loadSeconds: Double) throws -> BenchReport {

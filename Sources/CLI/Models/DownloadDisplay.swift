@@ -25,8 +25,7 @@ struct DownloadDisplay {
   ///   - name: of the model.
   ///   - showsProgress: false for notes and the plan only.
   init(name: String, isQuiet: Bool, showsProgress: Bool) {
-    self.name = name
-    self.isQuiet = isQuiet
+    (self.name, self.isQuiet) = (name, isQuiet)
     isLive = showsProgress && !isQuiet && Terminal.errorIsInteractive
     if !showsProgress { nextLine = Instant(nanoseconds: .max) }
   }

@@ -20,8 +20,7 @@ struct PassageReader {
   private let fingerprint: String
 
   init(dimensions: Int, fingerprint: String) {
-    self.dimensions = dimensions
-    self.fingerprint = fingerprint
+    (self.dimensions, self.fingerprint) = (dimensions, fingerprint)
   }
 
   private struct Line {

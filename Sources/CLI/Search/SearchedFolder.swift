@@ -229,8 +229,7 @@ struct ResultPrinter {
   var query: String?
 
   init(_ notes: SearchedFolder, _ flags: ParsedFlags) {
-    self.notes = notes
-    self.flags = flags
+    (self.notes, self.flags) = (notes, flags)
   }
 
   func print(_ results: [SearchResult]) {

@@ -74,9 +74,7 @@ final class LineEditor {
     history: LineHistory, isDropped: @escaping (String) -> Bool = { _ in false },
     completions: @escaping (String) -> TabCompletions = { TabCompletions(word: $0, candidates: []) }
   ) {
-    self.history = history
-    self.isDropped = isDropped
-    self.completions = completions
+    (self.history, self.isDropped, self.completions) = (history, isDropped, completions)
   }
 
   /// The next text, of one or several lines.

@@ -58,9 +58,7 @@ package struct KVLayerShape: Sendable, Equatable {
   package var latentValues: Int?
 
   package init(kvHeads: Int, headDim: Int, window: Int? = nil, latentValues: Int? = nil) {
-    self.kvHeads = kvHeads
-    self.headDim = headDim
-    self.window = window
+    (self.kvHeads, self.headDim, self.window) = (kvHeads, headDim, window)
     self.latentValues = latentValues
   }
 }
@@ -105,9 +103,7 @@ package final class KVCache {
       starts.append(next)
       next += layer.kvHeads * Self.bytesPerHead(layer, format) * blockCount
     }
-    self.shape = shape
-    self.states = states
-    self.format = format
+    (self.shape, self.states, self.format) = (shape, states, format)
     self.blockCount = blockCount
     bytesPerBlock = perBlock
     slidingBytesPerBlock = try Self.slidingBytesPerBlock(shape, format: format)

@@ -41,11 +41,8 @@ package struct StateShape: Sendable, Equatable {
     convolutionRows: Int = 0, convolutionChannels: Int = 0, heads: Int, keyDim: Int, valueDim: Int,
     recentChannels: Int = 0
   ) {
-    self.convolutionRows = convolutionRows
-    self.convolutionChannels = convolutionChannels
-    self.heads = heads
-    self.keyDim = keyDim
-    self.valueDim = valueDim
+    (self.convolutionRows, self.convolutionChannels) = (convolutionRows, convolutionChannels)
+    (self.heads, self.keyDim, self.valueDim) = (heads, keyDim, valueDim)
     self.recentChannels = recentChannels
   }
 

@@ -41,9 +41,7 @@ package final class StateCache {
     }
     let (total, overflow) = perSlot.multipliedReportingOverflow(by: slotCount)
     guard !overflow else { throw .invalidSize(what: "state slots", value: slotCount) }
-    self.shape = shape
-    self.slotCount = slotCount
-    self.places = places
+    (self.shape, self.slotCount, self.places) = (shape, slotCount, places)
     bytesPerSlot = perSlot
     memory = try AnonymousMemory(byteCount: total, purpose: "the states of recurrent layers")
     free = (0..<slotCount).reversed().map { Int32(truncatingIfNeeded: $0) }

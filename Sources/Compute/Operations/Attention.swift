@@ -19,8 +19,7 @@ package struct DistanceBias: Sendable {
   /// - Precondition: a row of `2 · reach + 1` values for each head.
   package init(values: [Float], reach: Int) {
     precondition(reach >= 0 && values.count % (2 * reach + 1) == 0, "distance bias: shapes differ")
-    self.values = values
-    self.reach = reach
+    (self.values, self.reach) = (values, reach)
   }
 
   /// Adds the values of a head to the scores of a block's keys, the first of which is `distance` after the query.
@@ -83,12 +82,8 @@ package struct AttentionShape: Sendable {
   package init(
     heads: Int, kvHeads: Int, headDim: Int, scale: Float, window: Int? = nil, seesGroups: Bool = true
   ) {
-    self.heads = heads
-    self.kvHeads = kvHeads
-    self.headDim = headDim
-    self.scale = scale
-    self.window = window
-    self.seesGroups = seesGroups
+    (self.heads, self.kvHeads, self.headDim) = (heads, kvHeads, headDim)
+    (self.scale, self.window, self.seesGroups) = (scale, window, seesGroups)
   }
 }
 
@@ -506,9 +501,7 @@ private struct TileBuffers {
     _ scratch: Scratch, rows: Int, headDim: Int, valueDim: Int, transposes: Bool,
     integers: IntegerAttention.Width?
   ) {
-    self.headDim = headDim
-    self.valueDim = valueDim
-    self.integers = integers
+    (self.headDim, self.valueDim, self.integers) = (headDim, valueDim, integers)
     let tokens = KVCache.blockTokens
     let transposedFloats = transposes ? tokens * (valueDim + 1) + 32 : 0
     // One float more, as integers of an odd head are padded.

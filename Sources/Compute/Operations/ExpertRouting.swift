@@ -25,9 +25,7 @@ package struct ExpertRule: Sendable {
     package var leaders: Int
 
     package init(count: Int, kept: Int, leaders: Int) {
-      self.count = count
-      self.kept = kept
-      self.leaders = leaders
+      (self.count, self.kept, self.leaders) = (count, kept, leaders)
     }
   }
 
@@ -43,8 +41,7 @@ package struct ExpertRule: Sendable {
   package var expertScales: [Float] = []
 
   package init(perRow: Int, scores: Scores) {
-    self.perRow = perRow
-    self.scores = scores
+    (self.perRow, self.scores) = (perRow, scores)
   }
 
   /// Whether experts are chosen by something else than the router's outputs, which order them as their shares do.

@@ -31,11 +31,8 @@ package struct RecurrenceShape: Sendable, Equatable {
   package var decaysChannels: Bool
 
   package init(heads: Int, keyHeads: Int, keyDim: Int, valueDim: Int, decaysChannels: Bool = false) {
-    self.heads = heads
-    self.keyHeads = keyHeads
-    self.keyDim = keyDim
-    self.valueDim = valueDim
-    self.decaysChannels = decaysChannels
+    (self.heads, self.keyHeads, self.keyDim) = (heads, keyHeads, keyDim)
+    (self.valueDim, self.decaysChannels) = (valueDim, decaysChannels)
   }
 
   /// Decays of a row.
@@ -75,11 +72,8 @@ package struct RecurrenceInput {
   package var corrections: Rows?
 
   package init(queries: Rows, keys: Rows, values: Rows, decays: Rows, corrections: Rows? = nil) {
-    self.queries = queries
-    self.keys = keys
-    self.values = values
-    self.decays = decays
-    self.corrections = corrections
+    (self.queries, self.keys, self.values) = (queries, keys, values)
+    (self.decays, self.corrections) = (decays, corrections)
   }
 }
 

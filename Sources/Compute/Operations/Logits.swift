@@ -11,8 +11,7 @@ package struct Logits {
 
   /// Makes room for a step's results and returns the rows to write.
   package mutating func resize(rows: Int, columns: Int) -> Rows {
-    self.rows = rows
-    self.columns = columns
+    (self.rows, self.columns) = (rows, columns)
     return buffer.rows(rows, columns)
   }
 

@@ -14,8 +14,7 @@ package struct RoPEFrequencies: Sendable {
   package var magnitude: Double
 
   package init(inverse: [Double], magnitude: Double = 1) {
-    self.inverse = inverse
-    self.magnitude = magnitude
+    (self.inverse, self.magnitude) = (inverse, magnitude)
   }
 }
 

@@ -38,9 +38,7 @@ package struct ShortConvolution: Sendable {
       for tap in 0..<taps { ordered += block.map { weights[$0 * taps + tap] } }
     }
     self.weights = ordered
-    self.bias = bias
-    self.taps = taps
-    self.channels = channels
+    (self.bias, self.taps, self.channels) = (bias, taps, channels)
     self.isActivated = isActivated
   }
 

@@ -15,8 +15,7 @@ final class AnonymousMemory {
     guard let start = mmap(nil, byteCount, PROT_READ | PROT_WRITE, flags, -1, 0), start != MAP_FAILED else {
       throw .outOfMemory(purpose: purpose, bytes: byteCount)
     }
-    self.start = start
-    self.byteCount = byteCount
+    (self.start, self.byteCount) = (start, byteCount)
   }
 
   /// Gives pages back; they are zero when they are next touched. Page-aligned offsets.

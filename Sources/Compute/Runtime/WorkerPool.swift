@@ -125,8 +125,7 @@ private final class Board: @unchecked Sendable {
   init(nodes: [Int]) { shares = TileShares(nodes: nodes) }
 
   func run(_ tiles: Range<Int>, of whole: Range<Int>, staysNear: Bool, _ body: SharedBody) {
-    self.body = body
-    self.staysNear = staysNear
+    (self.body, self.staysNear) = (body, staysNear)
     shares.fill(tiles, of: whole)
     isOpen.store(true, ordering: .sequentiallyConsistent)
     forks.wrappingAdd(1, ordering: .sequentiallyConsistent)

@@ -31,8 +31,7 @@ package struct XIELU: Sendable {
     func softplus(_ x: Float) -> Double { Double(max(x, 0)) + log1p(exp(-Double(x.magnitude))) }
     positive = Float(softplus(alphaP))
     negative = Float(Double(beta) + softplus(alphaN))
-    self.beta = beta
-    self.epsilon = epsilon
+    (self.beta, self.epsilon) = (beta, epsilon)
   }
 
   func callAsFunction(_ x: Float) -> Float {

@@ -59,9 +59,7 @@ package final class ExpertStack {
     }
     hidden = first.rows
     bytesPerExpert = up[0].byteCount + down[0].byteCount
-    self.up = up
-    self.down = down
-    self.activation = activation
+    (self.up, self.down, self.activation) = (up, down, activation)
     isInterleaved = interleaved
   }
 

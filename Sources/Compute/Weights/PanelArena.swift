@@ -36,9 +36,7 @@ package final class PanelArena {
     prepared: PreparedPanels? = nil, remembers: Bool = false, nodes: Int = 1,
     isAffordable: @escaping (_ bytes: Int) -> Bool = leavesRoom
   ) {
-    self.prepared = prepared
-    self.nodes = nodes
-    self.isAffordable = isAffordable
+    (self.prepared, self.nodes, self.isAffordable) = (prepared, nodes, isAffordable)
     stacks = remembers ? [] : nil
   }
 

@@ -11,8 +11,7 @@ package struct PreparedFolder: Sendable {
   private static let unfinished = ".panels.tmp"
 
   package init(path: String, files: any FileSystem = SystemFiles()) {
-    self.path = path
-    self.files = files
+    (self.path, self.files) = (path, files)
   }
 
   /// A file that is being written.

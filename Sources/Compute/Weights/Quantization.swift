@@ -38,8 +38,6 @@ package struct Quantization: Sendable, Equatable {
   package var groupSize: Int
 
   package init(mode: Mode = .affine, bits: Int, groupSize: Int) {
-    self.mode = mode
-    self.bits = bits
-    self.groupSize = groupSize
+    (self.mode, self.bits, self.groupSize) = (mode, bits, groupSize)
   }
 }

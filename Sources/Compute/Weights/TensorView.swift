@@ -14,11 +14,8 @@ package struct TensorView: @unchecked Sendable {
   package let owner: AnyObject
 
   package init(name: String, dtype: DType, shape: [Int], bytes: UnsafeRawBufferPointer, owner: AnyObject) {
-    self.name = name
-    self.dtype = dtype
-    self.shape = shape
-    self.bytes = bytes
-    self.owner = owner
+    (self.name, self.dtype, self.shape) = (name, dtype, shape)
+    (self.bytes, self.owner) = (bytes, owner)
   }
 
   package var count: Int { shape.reduce(1, *) }

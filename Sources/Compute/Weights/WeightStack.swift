@@ -98,8 +98,7 @@ package final class WeightStack {
     rows = start
     columns = tensors.first?.columns ?? 0
     byteCount = bytes
-    self.arena = arena
-    self.isMultiplied = isMultiplied
+    (self.arena, self.isMultiplied) = (arena, isMultiplied)
     isCopying = arena != nil
     arena?.note(self)
   }

@@ -26,12 +26,8 @@ package struct WeightTensors: Sendable {
     weight: TensorView, scales: TensorView? = nil, biases: TensorView? = nil, bias: TensorView? = nil,
     quantization: Quantization? = nil, rows: Int, columns: Int
   ) {
-    self.weight = weight
-    self.scales = scales
-    self.biases = biases
-    self.bias = bias
-    self.quantization = quantization
-    self.rows = rows
+    (self.weight, self.scales, self.biases) = (weight, scales, biases)
+    (self.bias, self.quantization, self.rows) = (bias, quantization, rows)
     self.columns = columns
   }
 

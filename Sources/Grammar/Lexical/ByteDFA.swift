@@ -57,8 +57,7 @@ final class ByteDFA: Sendable {
         queue.append(source)
       }
     }
-    self.classOf = classOf
-    self.classCount = classCount
+    (self.classOf, self.classCount) = (classOf, classCount)
     if distance.contains(Cost.none) {
       let live = (0..<count).filter { $0 == 0 || distance[$0] < Cost.none }
       next = Self.rows(live, of: table, classCount)
@@ -104,11 +103,9 @@ final class ByteDFA: Sendable {
     classOf: [UInt8], classCount: Int, trimmed table: [Int32], accepting: [Bool], cost: [Int32],
     effort: Int = 0
   ) {
-    self.classOf = classOf
-    self.classCount = classCount
+    (self.classOf, self.classCount) = (classOf, classCount)
     next = table
-    self.accepting = accepting
-    self.cost = cost
+    (self.accepting, self.cost) = (accepting, cost)
     continues = Self.continuing(table, accepting.count, classCount)
     self.effort = effort + table.count
     onlyText = Self.onlyText(classOf: classOf, classCount: classCount, table: table, cost: cost)
@@ -116,8 +113,7 @@ final class ByteDFA: Sendable {
 
   /// The automaton of one text, whose states follow each other.
   init(text: [UInt8], classOf: [UInt8], classCount: Int, table: [Int32]) {
-    self.classOf = classOf
-    self.classCount = classCount
+    (self.classOf, self.classCount) = (classOf, classCount)
     next = table
     accepting = (0...text.count).map { $0 == text.count }
     continues = (0...text.count).map { $0 < text.count }

@@ -37,9 +37,7 @@ struct ByteNFA {
   let watch: CompileWatch
 
   private init(spelling: Spelling, work: Int, watch: CompileWatch) {
-    self.spelling = spelling
-    self.work = work
-    self.watch = watch
+    (self.spelling, self.work, self.watch) = (spelling, work, watch)
   }
 
   /// An automaton without states, for the same spelling, with the steps that are left.

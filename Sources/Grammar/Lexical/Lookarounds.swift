@@ -64,8 +64,7 @@ struct LookaroundProduct {
   private static let listLimit = 1 << 22
 
   init(of nfa: ByteNFA, end: Int32) {
-    self.nfa = nfa
-    self.end = end
+    (self.nfa, self.end) = (nfa, end)
     made = nfa.emptied
     var offsets: [Int32] = []
     var owners: [Int32] = []

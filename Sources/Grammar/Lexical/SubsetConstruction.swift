@@ -37,8 +37,7 @@ struct SubsetConstruction {
     empties = nfa.empties
     self.classOf = classOf
     classCount = Int(classOf.max() ?? 0) + 1
-    self.end = end
-    self.left = left
+    (self.end, self.left) = (end, left)
     closures = Array(repeating: nil, count: edges.count)
     isMarked = [Bool](repeating: false, count: edges.count)
     isMember = isMarked

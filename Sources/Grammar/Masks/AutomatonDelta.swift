@@ -18,9 +18,7 @@ final class AutomatonDelta: Sendable {
   /// Nil where no shared automaton is near.
   init?(_ dfa: ByteDFA) {
     guard let (leaf, base) = Self.base(of: dfa) else { return nil }
-    self.dfa = dfa
-    self.leaf = leaf
-    self.base = base
+    (self.dfa, self.leaf, self.base) = (dfa, leaf, base)
     var bases = [Int32](repeating: -1, count: dfa.stateCount)
     var differs = [Bool](repeating: false, count: dfa.stateCount)
     var (from, to) = ([Int32](), [Int32]())
@@ -172,8 +170,7 @@ final class AutomatonDelta: Sendable {
     private var closed: [Range<Int32>] = []
 
     init(_ whole: LeafMask, _ vocabulary: GrammarVocabulary) {
-      self.whole = whole
-      self.vocabulary = vocabulary
+      (self.whole, self.vocabulary) = (whole, vocabulary)
       inside = whole.inside.mask(count: vocabulary.count)
       maxCost = whole.maxCost
     }

@@ -21,9 +21,7 @@ package final class CompiledGrammar: Sendable {
     let graph = try PatternCompiler.compile(
       pattern, tokens: vocabulary.names, missing: vocabulary.missingBytes,
       budget: CompileBudget(isUnwanted: isUnwanted))
-    self.vocabulary = vocabulary
-    self.memory = memory
-    self.graph = graph
+    (self.vocabulary, self.memory, self.graph) = (vocabulary, memory, graph)
     var builder = MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)
     _ = builder.start(isUnwanted: isUnwanted)
     guard builder.hasStarted else { throw .unwanted }

@@ -14,8 +14,7 @@ package final class GrammarCache: Sendable {
     var lastUse: UInt64 = 0
 
     init(_ pattern: Pattern, _ result: Result<CompiledGrammar, GrammarError>) {
-      self.pattern = pattern
-      self.result = result
+      (self.pattern, self.result) = (pattern, result)
       fixedByteCount =
         switch result {
         case .success(let grammar): pattern.byteCount + grammar.fixedByteCount

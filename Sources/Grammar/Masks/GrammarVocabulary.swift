@@ -51,8 +51,7 @@ package final class GrammarVocabulary: Sendable {
   /// - Parameter bytes: the bytes of a token; none for those that never stand for text.
   init(_ names: TokenNames, endTokens: Set<Int32>, bytes: (Int32) -> [UInt8]) {
     let count = names.count
-    self.names = names
-    self.endTokens = endTokens
+    (self.names, self.endTokens) = (names, endTokens)
     continuing = TokenMask(count: count) { !endTokens.contains($0) }
     var alone = [Bool](repeating: false, count: 256)
     let texts = (0..<Int32(clamping: count)).map { id in

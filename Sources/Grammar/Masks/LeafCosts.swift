@@ -14,8 +14,7 @@ final class LeafCosts: Sendable {
       tokens += found[cost] ?? []
       groups.append((cost, tokens.count))
     }
-    self.tokens = tokens
-    self.groups = groups
+    (self.tokens, self.groups) = (tokens, groups)
   }
 
   var byteCount: Int { tokens.count * 4 + groups.count * 16 + 128 }

@@ -111,9 +111,7 @@ final class LeafMask: Sendable {
   let leaving: LeafExits
 
   init(inside: TokenSet, maxCost: Int32, leaving: LeafExits) {
-    self.inside = inside
-    self.maxCost = maxCost
-    self.leaving = leaving
+    (self.inside, self.maxCost, self.leaving) = (inside, maxCost, leaving)
   }
 
   var byteCount: Int { inside.byteCount + leaving.byteCount + 128 }
@@ -197,8 +195,7 @@ struct LeafWalk {
   ///   - known: tokens that stay inside.
   ///   - count: tokens of the vocabulary.
   init(dfa: ByteDFA, state: Int32, known: TokenMask?, count: Int) {
-    self.dfa = dfa
-    self.state = state
+    (self.dfa, self.state) = (dfa, state)
     many = known
     vocabularyCount = count
   }

@@ -31,8 +31,7 @@ struct PatternCompiler {
 
   private init(tokens: TokenNames, missing: [UInt8], budget: CompileBudget) {
     builder = GraphBuilder(missing: missing)
-    self.tokens = tokens
-    self.budget = budget
+    (self.tokens, self.budget) = (tokens, budget)
   }
 
   private mutating func node(_ pattern: Pattern) throws(GrammarError) -> Int32 {

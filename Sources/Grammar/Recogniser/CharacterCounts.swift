@@ -55,12 +55,8 @@ final class CharacterCounts: Sendable {
   private init(
     isBetween: [Bool], least: [Int32], most: [Int32], beside: [Int32], width: Int32, isFree: Bool
   ) {
-    self.isBetween = isBetween
-    self.least = least
-    self.most = most
-    self.beside = beside
-    self.width = width
-    self.isFree = isFree
+    (self.isBetween, self.least, self.most) = (isBetween, least, most)
+    (self.beside, self.width, self.isFree) = (beside, width, isFree)
     largestLeast = Int(least.reduce(0, max))
     largestMost = most.reduce(0) { $1 < Int32.max ? max($0, Int($1)) : $0 }
     isEndless = zip(most, beside).allSatisfy { $0 == Int32.max || $1 == 0 }

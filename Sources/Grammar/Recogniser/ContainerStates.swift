@@ -73,8 +73,7 @@ struct ArrayState {
   }
 
   init(index: Int, counts: [Int]) {
-    self.index = index
-    self.counts = counts
+    (self.index, self.counts) = (index, counts)
   }
 
   init(words: [UInt64]) {

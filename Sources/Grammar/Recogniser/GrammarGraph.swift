@@ -47,9 +47,7 @@ final class GrammarLeaf: Sendable {
   let textCounts: [UInt32]?
 
   init(dfa: ByteDFA, length: CharacterBounds? = nil, textCounts: [UInt32]? = nil) {
-    self.dfa = dfa
-    self.length = length
-    self.textCounts = textCounts
+    (self.dfa, self.length, self.textCounts) = (dfa, length, textCounts)
   }
 
   /// State 1 of the automata of all strings is between two characters.
@@ -92,12 +90,8 @@ final class ObjectPlan: Sendable {
     properties: [Property], extras: [(key: Int32, value: Int32)], min: Int, max: Int, differing: Int? = nil,
     countsExtras: Bool = false
   ) {
-    self.properties = properties
-    self.extras = extras
-    self.min = min
-    self.max = max
-    self.differing = differing
-    self.countsExtras = countsExtras
+    (self.properties, self.extras, self.min) = (properties, extras, min)
+    (self.max, self.differing, self.countsExtras) = (max, differing, countsExtras)
   }
 
   /// The same, for items that differ in the value of a property.
@@ -138,12 +132,8 @@ final class ArrayPlan: Sendable {
   init(
     prefix: [[Option]], rest: [Option], min: Int, max: Int, contains: [(min: Int, max: Int)], isUnique: Bool
   ) {
-    self.prefix = prefix
-    self.rest = rest
-    self.min = min
-    self.max = max
-    self.contains = contains
-    self.isUnique = isUnique
+    (self.prefix, self.rest, self.min) = (prefix, rest, min)
+    (self.max, self.contains, self.isUnique) = (max, contains, isUnique)
     usefulPlaces = contains.indices.map { bit in
       var counts = [0]
       for index in prefix.indices.reversed() {
@@ -212,8 +202,7 @@ final class GrammarGraph: Sendable {
   private static let byteLimit = 48 << 20
 
   init(_ builder: GraphBuilder, root: Int32, marks: PunctuationNodes) throws(GrammarError) {
-    self.root = root
-    self.marks = marks
+    (self.root, self.marks) = (root, marks)
     let nullable = try Self.nullableNodes(builder.nodes)
     self.nullable = nullable
     // Rounds that may be empty need not come: then those that come take a byte each.

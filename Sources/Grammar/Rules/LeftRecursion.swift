@@ -24,8 +24,7 @@ struct LeftRecursion {
   }
 
   private init(rules: [String: RuleTree], budget: CompileBudget) {
-    self.rules = rules
-    self.budget = budget
+    (self.rules, self.budget) = (rules, budget)
   }
 
   private mutating func findNullable(_ names: [String]) throws(GrammarError) {

@@ -41,9 +41,7 @@ struct RuleCompiler {
   }
 
   private init(rules: [String: RuleTree], tokens: TokenNames, spelling: Spelling, budget: CompileBudget) {
-    self.rules = rules
-    self.spelling = spelling
-    self.tokens = tokens
+    (self.rules, self.spelling, self.tokens) = (rules, spelling, tokens)
     self.budget = budget
   }
 

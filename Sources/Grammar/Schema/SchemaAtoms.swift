@@ -286,9 +286,7 @@ struct NumberAtom {
   private static let togetherLimit = 20_000
 
   init(dfa: ByteDFA? = nil, isInteger: Bool = false, isConstant: Bool = false) {
-    self.dfa = dfa
-    self.isInteger = isInteger
-    self.isConstant = isConstant
+    (self.dfa, self.isInteger, self.isConstant) = (dfa, isInteger, isConstant)
   }
 
   func and(_ other: NumberAtom, _ budget: inout CompileBudget) throws(GrammarError) -> NumberAtom? {

@@ -36,8 +36,7 @@ struct SchemaNormalizer {
   static let statesLimit = 400_000
 
   init(document: SchemaDocument, budget: CompileBudget) {
-    self.document = document
-    self.budget = budget
+    (self.document, self.budget) = (document, budget)
   }
 
   // MARK: Places

@@ -23,8 +23,7 @@ package final class BodyWriter {
     gone: @escaping () -> Bool = { false },
     output: @escaping ([UInt8], Bool) throws(SocketError) -> Void
   ) {
-    self.output = output
-    self.gone = gone
+    (self.output, self.gone) = (output, gone)
   }
 
   /// Sends `bytes` at once, as one chunk in one write; the first one together with the response's head.

@@ -22,9 +22,7 @@ struct FieldLines {
 
   /// - Parameter alreadyRead: bytes that count against `totalLimit` before the first line.
   init(lineLimit: Int, countLimit: Int, totalLimit: Int, alreadyRead: Int = 0) {
-    self.lineLimit = lineLimit
-    self.countLimit = countLimit
-    self.totalLimit = totalLimit
+    (self.lineLimit, self.countLimit, self.totalLimit) = (lineLimit, countLimit, totalLimit)
     totalBytes = alreadyRead
   }
 

@@ -56,14 +56,11 @@ package struct Request: Sendable {
     self.method = method
     self.target = try RequestTarget(Array(target.utf8), method: method)
     minorVersion = 1
-    self.headers = headers
-    self.body = body
+    (self.headers, self.body) = (headers, body)
   }
 
   init(method: String, target: RequestTarget, minorVersion: Int, headers: Headers) {
-    self.method = method
-    self.target = target
-    self.minorVersion = minorVersion
+    (self.method, self.target, self.minorVersion) = (method, target, minorVersion)
     self.headers = headers
     body = []
   }

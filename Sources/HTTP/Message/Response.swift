@@ -24,9 +24,7 @@ package struct Response {
 
   /// A response with these headers; empty unless `body` says more.
   package init(status: Int = 200, headers: Headers = [:], body: Body = .bytes([])) {
-    self.status = status
-    self.headers = headers
-    self.body = body
+    (self.status, self.headers, self.body) = (status, headers, body)
   }
 
   /// A response with a body of this type.

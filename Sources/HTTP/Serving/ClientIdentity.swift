@@ -12,9 +12,7 @@ package struct ClientIdentity: Sendable, Equatable {
   package var isAdmin = true
 
   package init(number: UInt64 = 0, name: String? = nil, key: UInt64 = 0, isAdmin: Bool = true) {
-    self.number = number
-    self.name = name
-    self.key = key
+    (self.number, self.name, self.key) = (number, name, key)
     self.isAdmin = isAdmin
   }
 }

@@ -29,11 +29,8 @@ final class Connection {
   private var limits: Limits { core.configuration.limits }
 
   init(core: ServerCore, socket: Socket, id: Int, peer: Endpoint, isReserve: Bool) {
-    self.isReserve = isReserve
-    self.core = core
-    self.socket = socket
-    self.id = id
-    self.peer = peer
+    (self.isReserve, self.core, self.socket) = (isReserve, core, socket)
+    (self.id, self.peer) = (id, peer)
     watch = ClientWatch(socket)
     parser = RequestParser(limits: core.configuration.limits)
   }

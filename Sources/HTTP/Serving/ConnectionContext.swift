@@ -45,8 +45,7 @@ package final class ConnectionContext {
     peer: Endpoint = Endpoint(address: "127.0.0.1", port: 0), requestID: String = "req_test",
     isClientGone: @escaping () -> Bool = { false }, phase: @escaping () -> Phase = { .running }
   ) {
-    self.peer = peer
-    self.requestID = requestID
+    (self.peer, self.requestID) = (peer, requestID)
     gone = isClientGone
     currentPhase = phase
   }

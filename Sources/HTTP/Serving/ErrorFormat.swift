@@ -15,8 +15,7 @@ package struct ErrorFormat: Sendable {
     contentType: String = "text/plain; charset=utf-8",
     body: @escaping Body = { error, _, _ in Array("\(error)\n".utf8) }
   ) {
-    self.contentType = contentType
-    self.body = body
+    (self.contentType, self.body) = (contentType, body)
   }
 
   /// The whole response for `error`. After all but 404 and 405 the connection is closed: the bytes that

@@ -12,9 +12,7 @@ final class Exchange {
   var errorCode: String?
 
   init(request: Request, context: ConnectionContext, start: Instant) {
-    self.request = request
-    self.context = context
-    self.start = start
+    (self.request, self.context, self.start) = (request, context, start)
   }
 
   func record(_ outcome: ResponseSender.Outcome) -> AccessRecord {

@@ -10,8 +10,7 @@ final class ServerCore: Sendable {
   let budget: BodyBudget
 
   init(_ configuration: Listener.Configuration, _ handler: @escaping Listener.Handler) {
-    self.configuration = configuration
-    self.handler = handler
+    (self.configuration, self.handler) = (configuration, handler)
     table = ConnectionTable(limits: configuration.limits)
     budget = BodyBudget(bytes: configuration.limits.bufferedBodyBytes, ledger: configuration.ledger)
   }

@@ -12,8 +12,7 @@ package struct Endpoint: Sendable, Equatable, CustomStringConvertible {
   package let path: String?
 
   package init(address: String, port: Int) {
-    self.address = address
-    self.port = port
+    (self.address, self.port) = (address, port)
     path = nil
   }
 

@@ -10,8 +10,7 @@ package struct UnixPlace: Sendable, Equatable {
   package var mode: UInt16 = 0o600
 
   package init(path: String, mode: UInt16 = 0o600) {
-    self.path = path
-    self.mode = mode
+    (self.path, self.mode) = (path, mode)
   }
 }
 

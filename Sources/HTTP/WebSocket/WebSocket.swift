@@ -31,8 +31,7 @@ package final class WebSocket {
 
   /// A WebSocket on a connection whose handshake has been answered.
   init(_ connection: UpgradedConnection, settings: Settings) {
-    self.connection = connection
-    self.settings = settings
+    (self.connection, self.settings) = (connection, settings)
     reader = WebSocketFrameReader(messageLimit: settings.messageBytes)
     reader.feed(connection.early)
   }

@@ -32,9 +32,7 @@ final class EngineMemory {
   /// - Parameter prefixBytes: most bytes of cached prefixes; 0 for none.
   init(cache: KVCache, quota: MemoryQuota, prefixBytes: Int, store: PrefixStore?) {
     let window = cache.slidingBytesPerBlock > 0 ? cache.window : nil
-    self.cache = cache
-    self.quota = quota
-    self.store = store
+    (self.cache, self.quota, self.store) = (cache, quota, store)
     pool = BlockPool(blockCount: cache.blockCount, quota: quota.blocks, bytes: quota.bytes)
     prefixes = PrefixCache(
       limit: min(cache.blockCount, prefixBytes / max(1, cache.bytesPerBlock), Self.prefixBlocks),

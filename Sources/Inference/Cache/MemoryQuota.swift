@@ -39,11 +39,8 @@ final class MemoryQuota {
       (.weights, weightBytes), (.kvCache, stateBytes), (.kvCache, cacheBytes),
     ]
     guard !overflow, ledger.reserve(parts) else { return nil }
-    self.ledger = ledger
-    self.weightBytes = weightBytes
-    self.stateBytes = stateBytes
-    self.bytes = bytes
-    self.touched = touched
+    (self.ledger, self.weightBytes, self.stateBytes) = (ledger, weightBytes, stateBytes)
+    (self.bytes, self.touched) = (bytes, touched)
     guaranteed = guaranteedBlocks
     blocks = guaranteedBlocks
   }

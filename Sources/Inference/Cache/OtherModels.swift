@@ -19,8 +19,7 @@ struct OtherModels: Sendable {
   private var locks: [String: FolderLock?] = [:]
 
   init(folder: String, files: any FileSystem) {
-    self.folder = folder
-    self.files = files
+    (self.folder, self.files) = (folder, files)
   }
 
   /// Looks for the blocks of all models but those whose folders these are.

@@ -91,8 +91,7 @@ struct PrefixCache {
   init(limit: Int, names: BlockNames? = nil, window: Int? = nil, states: PrefixStates? = nil) {
     self.window = window
     self.limit = states?.limit == 0 ? 0 : limit
-    self.names = names
-    self.states = states
+    (self.names, self.states) = (names, states)
   }
 
   var isEnabled: Bool { limit > 0 }

@@ -49,9 +49,7 @@ final class PrefixFolder: Sendable {
   ) throws(PlatformError) {
     try files.makeFolder(path)
     lock = try FolderLock(folder: path, files: files)
-    self.path = path
-    self.files = files
-    self.payloadBytes = payloadBytes
+    (self.path, self.files, self.payloadBytes) = (path, files, payloadBytes)
     most = limit / (PrefixFile.headerBytes + payloadBytes)
     recover(try files.names(in: path))
     state.withLock { Self.shrink(&$0, to: most) }

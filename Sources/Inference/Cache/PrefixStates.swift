@@ -10,8 +10,7 @@ struct PrefixStates {
   private var count = 0
 
   init(_ cache: StateCache, limit: Int) {
-    self.cache = cache
-    self.limit = limit
+    (self.cache, self.limit) = (cache, limit)
   }
 
   var isFull: Bool { count >= limit }

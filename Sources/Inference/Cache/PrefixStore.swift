@@ -53,8 +53,7 @@ package final class PrefixStore {
   }
 
   private init(_ names: BlockNames, _ opening: StoreOpening, isKnown: Bool) throws(PlatformError) {
-    self.names = names
-    self.opening = opening
+    (self.names, self.opening) = (names, opening)
     let queue = queue
     writer = try Thread(name: "prefix-writer", stackBytes: 512 << 10) {
       guard let place = opening.wait() else { return }

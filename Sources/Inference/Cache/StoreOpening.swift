@@ -72,12 +72,8 @@ final class StoreOpening: Sendable {
     folder: String, limit: Int, names: BlockNames, bytesPerBlock: Int, bytesPerState: Int,
     weights: WeightFiles, files: any FileSystem
   ) {
-    self.folder = folder
-    self.limit = limit
-    self.names = names
-    self.bytesPerBlock = bytesPerBlock
-    self.bytesPerState = bytesPerState
-    self.weights = weights
+    (self.folder, self.limit, self.names) = (folder, limit, names)
+    (self.bytesPerBlock, self.bytesPerState, self.weights) = (bytesPerBlock, bytesPerState, weights)
     self.files = files
   }
 

@@ -37,9 +37,7 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
     computeName = facts.computeName
     computeMode = facts.computeMode
     weightBytes = facts.weightBytes
-    self.cache = cache
-    self.inbox = inbox
-    self.thread = thread
+    (self.cache, self.inbox, self.thread) = (cache, inbox, thread)
     queueLimit = configuration.queueLimit
     sharesVectors = configuration.sharesPrefixes
   }

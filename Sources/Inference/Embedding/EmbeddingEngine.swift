@@ -37,11 +37,8 @@ final class EmbeddingEngine {
     _ model: SentenceEncoder, weights: WeightReservation, turns: SharedCompute, cache: VectorCache,
     inbox: Monitor<EncoderInbox>, _ configuration: EngineConfiguration
   ) {
-    self.model = model
-    self.weights = weights
-    self.turns = turns
-    self.cache = cache
-    self.inbox = inbox
+    (self.model, self.weights, self.turns) = (model, weights, turns)
+    (self.cache, self.inbox) = (cache, inbox)
     ledger = configuration.ledger
     patience = configuration.memoryPatience
     stepDelay = configuration.stepDelayMilliseconds
@@ -226,8 +223,7 @@ final class WeightReservation {
   /// Nil when they are not left.
   init?(_ ledger: MemoryLedger, bytes: Int) {
     guard ledger.reserve(bytes, for: .weights) else { return nil }
-    self.ledger = ledger
-    self.bytes = bytes
+    (self.ledger, self.bytes) = (ledger, bytes)
   }
 
   deinit { ledger.release(bytes, from: .weights) }

@@ -25,9 +25,7 @@ package struct EmbeddingText: Sendable {
   package var output: Output
 
   package init(tokens: [Int32], second: Int? = nil, unpooled: Int = 0, output: Output = .vector) {
-    self.tokens = tokens
-    self.second = second
-    self.unpooled = unpooled
+    (self.tokens, self.second, self.unpooled) = (tokens, second, unpooled)
     self.output = output
   }
 }
@@ -50,9 +48,7 @@ package struct EmbeddingRequest: Sendable {
   package init(
     _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0
   ) {
-    self.texts = texts
-    self.priority = priority
-    self.tenant = tenant
+    (self.texts, self.priority, self.tenant) = (texts, priority, tenant)
   }
 }
 
@@ -88,9 +84,7 @@ package struct EmbeddingLimits: Sendable, Equatable {
   package var poolingNames: [String] { pooling.map(\.rawValue) }
 
   package init(maxTokens: Int, vocabularySize: Int, dimensions: Int, hidden: Int) {
-    self.maxTokens = maxTokens
-    self.vocabularySize = vocabularySize
-    self.dimensions = dimensions
+    (self.maxTokens, self.vocabularySize, self.dimensions) = (maxTokens, vocabularySize, dimensions)
     self.hidden = hidden
   }
 }

@@ -20,9 +20,7 @@ struct EncoderQueue {
     init(
       _ request: EmbeddingRequest, _ mailbox: Mailbox<EmbeddingEvent>, texts: [(index: Int, key: [UInt8]?)]
     ) {
-      self.request = request
-      self.mailbox = mailbox
-      self.texts = texts
+      (self.request, self.mailbox, self.texts) = (request, mailbox, texts)
       missing = Atomic(texts.count)
     }
 

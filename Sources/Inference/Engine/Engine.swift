@@ -52,11 +52,8 @@ final class Engine {
     model: any CausalModel, memory: EngineMemory, maxContext: Int, configuration: EngineConfiguration,
     turns: SharedCompute?, inbox: Monitor<Inbox>
   ) {
-    self.model = model
-    self.memory = memory
-    self.turns = turns
-    self.inbox = inbox
-    self.maxContext = maxContext
+    (self.model, self.memory, self.turns) = (model, memory, turns)
+    (self.inbox, self.maxContext) = (inbox, maxContext)
     maxSequences = max(1, configuration.maxSequences)
     scheduler = Scheduler(rowBudget: max(1, configuration.rowsPerStep))
     clock = StepClock(limit: configuration.maxStall)

@@ -52,9 +52,7 @@ package final class EngineClient: GenerationService {
     weightBytes = facts.weightBytes
     touched = facts.touched
     saving = facts.saving
-    self.inbox = inbox
-    self.thread = thread
-    self.queueLimit = queueLimit
+    (self.inbox, self.thread, self.queueLimit) = (inbox, thread, queueLimit)
   }
 
   /// Loads the model on a new engine thread and returns when it is ready.

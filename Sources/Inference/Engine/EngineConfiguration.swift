@@ -74,8 +74,7 @@ package struct EngineConfiguration: Sendable {
   package var progress: Progress?
 
   package init(modelPath: String, threads: Int = Machine.cores) {
-    self.modelPath = modelPath
-    self.threads = threads
+    (self.modelPath, self.threads) = (modelPath, threads)
   }
 
   /// Kernels and threads as the configuration wants them.

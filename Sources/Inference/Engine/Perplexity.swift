@@ -187,8 +187,7 @@ private final class WindowRun {
   private let format: KVFormat
 
   init(_ model: any CausalModel, format: KVFormat) {
-    self.model = model
-    self.format = format
+    (self.model, self.format) = (model, format)
   }
 
   func reserve(window: Int) throws(InferenceError) {

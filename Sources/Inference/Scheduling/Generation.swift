@@ -43,12 +43,8 @@ package struct GenerationRequest: Sendable {
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),
     stopTokens: Set<Int32> = [], tokenLimit: Int? = nil, topLogprobs: Int? = nil, promptLogprobs: Int? = nil
   ) {
-    self.promptTokens = promptTokens
-    self.maxTokens = maxTokens
-    self.sampling = sampling
-    self.stopTokens = stopTokens
-    self.tokenLimit = tokenLimit
-    self.topLogprobs = topLogprobs
+    (self.promptTokens, self.maxTokens, self.sampling) = (promptTokens, maxTokens, sampling)
+    (self.stopTokens, self.tokenLimit, self.topLogprobs) = (stopTokens, tokenLimit, topLogprobs)
     self.promptLogprobs = promptLogprobs
   }
 }
@@ -127,8 +123,7 @@ package struct EngineLimits: Sendable, Equatable {
   package var vocabularySize: Int
 
   package init(maxContext: Int, vocabularySize: Int) {
-    self.maxContext = maxContext
-    self.vocabularySize = vocabularySize
+    (self.maxContext, self.vocabularySize) = (maxContext, vocabularySize)
   }
 }
 

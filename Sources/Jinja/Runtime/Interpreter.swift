@@ -48,11 +48,8 @@ final class Interpreter {
     program: Program, limits: JinjaLimits, passed: Set<JinjaPosition>, changesLists: Bool,
     clock: @escaping @Sendable () -> CalendarTime
   ) {
-    self.program = program
-    self.limits = limits
-    self.passed = passed
-    self.changesLists = changesLists
-    self.clock = clock
+    (self.program, self.limits, self.passed) = (program, limits, passed)
+    (self.changesLists, self.clock) = (changesLists, clock)
     workLimit = limits.steps.multipliedReportingOverflow(by: Self.unitsPerStep).partialValue
     globals = Array(repeating: nil, count: program.names.count)
   }

@@ -117,9 +117,7 @@ final class JinjaView {
   let isRange: Bool
 
   init(name: String, items: [JinjaValue], isRange: Bool = false) {
-    self.name = name
-    self.items = items
-    self.isRange = isRange
+    (self.name, self.items, self.isRange) = (name, items, isRange)
     depth = 1 + items.reduce(0) { max($0, $1.depth) }
   }
 }
@@ -174,8 +172,7 @@ final class JinjaFunction {
   }
 
   init(name: String, body: Body) {
-    self.name = name
-    self.body = body
+    (self.name, self.body) = (name, body)
     if case .method(_, let receiver) = body { depth = 1 + receiver.depth } else { depth = 1 }
   }
 }

@@ -67,8 +67,6 @@ final class LoopState {
   init(_ statement: Loop, over values: [JinjaValue], level: Int, outer: Scope) {
     items = statement.filter == nil ? values : []
     candidates = statement.filter == nil ? [] : values[...]
-    self.level = level
-    self.statement = statement
-    self.outer = outer
+    (self.level, self.statement, self.outer) = (level, statement, outer)
   }
 }

@@ -168,12 +168,8 @@ final class Loop: Sendable {
     target: Target, sequence: Expression, filter: Expression?, body: [Statement], otherwise: [Statement],
     isRecursive: Bool, position: JinjaPosition
   ) {
-    self.target = target
-    self.sequence = sequence
-    self.filter = filter
-    self.body = body
-    self.otherwise = otherwise
-    self.isRecursive = isRecursive
+    (self.target, self.sequence, self.filter) = (target, sequence, filter)
+    (self.body, self.otherwise, self.isRecursive) = (body, otherwise, isRecursive)
     self.position = position
   }
 }
@@ -197,12 +193,8 @@ final class Macro: Sendable {
     name: String, id: NameID, parameters: [Parameter], body: [Statement], takesVarargs: Bool,
     takesKwargs: Bool
   ) {
-    self.name = name
-    self.id = id
-    self.parameters = parameters
-    self.body = body
-    self.takesVarargs = takesVarargs
-    self.takesKwargs = takesKwargs
+    (self.name, self.id, self.parameters) = (name, id, parameters)
+    (self.body, self.takesVarargs, self.takesKwargs) = (body, takesVarargs, takesKwargs)
   }
 }
 

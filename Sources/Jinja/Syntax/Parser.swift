@@ -24,9 +24,7 @@ struct Parser {
   private var lastTag = JinjaPosition(line: 1, column: 1)
 
   init(tokens: [Token], lines: LineMap, builtins: Builtins, maxDepth: Int) {
-    self.tokens = tokens
-    self.lines = lines
-    self.builtins = builtins
+    (self.tokens, self.lines, self.builtins) = (tokens, lines, builtins)
     self.maxDepth = maxDepth
   }
 

@@ -35,12 +35,8 @@ package struct Batch: Sendable {
       tokens: [Int32], start: Int, blocks: [Int32], slot: Int32? = nil, ropeVariant: Int = 0,
       logits: LogitRows
     ) {
-      self.tokens = tokens
-      self.start = start
-      self.blocks = blocks
-      self.slot = slot
-      self.ropeVariant = ropeVariant
-      self.logits = logits
+      (self.tokens, self.start, self.blocks) = (tokens, start, blocks)
+      (self.slot, self.ropeVariant, self.logits) = (slot, ropeVariant, logits)
     }
 
     /// Which of the span's tokens need logits.
@@ -61,8 +57,7 @@ package struct Batch: Sendable {
     package var values: ArraySlice<Float>
 
     package init(row: Int, values: ArraySlice<Float>) {
-      self.row = row
-      self.values = values
+      (self.row, self.values) = (row, values)
     }
   }
 

@@ -11,9 +11,7 @@ struct ConfigFields {
   private let reads: ReadKeys?
 
   init(_ object: JSONValue, prefix: String = "", reads: ReadKeys? = nil) {
-    self.object = object
-    self.prefix = prefix
-    self.reads = reads
+    (self.object, self.prefix, self.reads) = (object, prefix, reads)
   }
 
   /// A key as errors name it.

@@ -25,9 +25,7 @@ package final class Decoder: CausalModel {
   init(
     _ frame: DecoderFrame, _ layers: [DecoderLayer], scales: Scales = Scales(), otherRopes: [RoPE] = []
   ) {
-    self.frame = frame
-    self.layers = layers
-    self.scales = scales
+    (self.frame, self.layers, self.scales) = (frame, layers, scales)
     self.otherRopes = otherRopes
   }
 

@@ -26,9 +26,7 @@ final class DecoderEncoder: TextEncoder {
   ///   - isBidirectional: whether a token sees those after it too.
   ///   - classifier: what scores the last token's state.
   init(_ decoder: Decoder, isBidirectional: Bool = false, classifier: ClassifierHead? = nil) {
-    self.decoder = decoder
-    self.isBidirectional = isBidirectional
-    self.classifier = classifier
+    (self.decoder, self.isBidirectional, self.classifier) = (decoder, isBidirectional, classifier)
   }
 
   /// Scores texts by the answer that the decoder would give, unless the checkpoint has a classifier.

@@ -77,8 +77,7 @@ final class DecoderFrame {
       head = checkpoint.linear(embedding)
     }
     finalNorm = try Norm(names.finalNorm, sizes.hidden, kind: norm, epsilon: sizes.epsilon, weights)
-    self.sizes = sizes
-    self.scaling = scaling
+    (self.sizes, self.scaling) = (sizes, scaling)
     rope = scaling.rope
     compute = checkpoint.compute
   }

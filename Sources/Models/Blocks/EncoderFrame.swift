@@ -25,9 +25,7 @@ final class EncoderFrame {
   ///   - shapes: those that layers have; their order is what `attend` counts.
   ///   - isCausal: whether tokens see only themselves and those before them.
   init(hidden: Int, shapes: [AttentionShape], isCausal: Bool = false, _ compute: ComputeContext) {
-    self.hidden = hidden
-    self.shapes = shapes
-    self.isCausal = isCausal
+    (self.hidden, self.shapes, self.isCausal) = (hidden, shapes, isCausal)
     self.compute = compute
   }
 

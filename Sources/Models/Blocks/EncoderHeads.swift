@@ -32,11 +32,8 @@ package struct ClassifierHead {
   private init(
     pooling: Pooling = .cls, _ inner: Inner, _ out: Output, labels: Int, _ compute: ComputeContext
   ) {
-    self.pooling = pooling
-    self.inner = inner
-    self.out = out
-    self.labels = labels
-    self.compute = compute
+    (self.pooling, self.inner, self.out) = (pooling, inner, out)
+    (self.labels, self.compute) = (labels, compute)
   }
 
   /// As many as `id2label` has; where it is absent there are `num_labels`, or two.
@@ -143,8 +140,7 @@ package struct AnswerTokens: Sendable, Equatable {
   package var no: Int32
 
   package init(yes: Int32, no: Int32) {
-    self.yes = yes
-    self.no = no
+    (self.yes, self.no) = (yes, no)
   }
 }
 

@@ -77,8 +77,7 @@ struct Experts {
       rule.selectionBias = try weights.floats(
         bias, shape: stored.count == 2 ? [1, sizes.count] : [sizes.count])
     }
-    self.rule = rule
-    self.shared = shared
+    (self.rule, self.shared) = (rule, shared)
     weighsInput = options.weighsInput
   }
 
@@ -151,8 +150,7 @@ struct SharedExpert {
   private let gate: Linear?  // [hidden] → [1]
 
   init(_ mlp: DenseMLP, gate: Linear? = nil) {
-    self.mlp = mlp
-    self.gate = gate
+    (self.mlp, self.gate) = (mlp, gate)
   }
 
   var byteCount: Int { mlp.byteCount + (gate?.byteCount ?? 0) }

@@ -22,8 +22,7 @@ struct GatedConvolution: RecurrentMixer {
     convolution = try weights.convolution(
       "conv", channels: hidden, taps: taps, bias: bias, isActivated: false)
     out = try weights.linear(["out_proj": hidden], from: hidden, bias: bias)
-    self.hidden = hidden
-    self.layer = layer
+    (self.hidden, self.layer) = (hidden, layer)
   }
 
   var byteCount: Int { input.byteCount + out.byteCount }

@@ -59,8 +59,7 @@ struct GatedDeltaNet: RecurrentMixer {
   init(_ sizes: Sizes, layer: Int, hidden: Int, _ weights: LayerLoader) throws(ModelError) {
     let weights = weights.given(sizes.named)
     let (heads, values) = (sizes.shape.heads, sizes.values)
-    self.sizes = sizes
-    self.layer = layer
+    (self.sizes, self.layer) = (sizes, layer)
     if weights.has("in_proj_qkvz.weight") {
       (qkvz, ba) = try Self.fusedProjections(sizes, from: hidden, weights)
     } else {

@@ -83,8 +83,7 @@ struct LatentAttention {
     latentNorm = try weights.norm("kv_a_layernorm", sizes.rank)
     (keyMaps, valueMaps) = try Self.headMaps(sizes, weights)
     o = try weights.linear(["o_proj": hidden], from: sizes.heads * sizes.value, bias: bias)
-    self.sizes = sizes
-    self.rope = rope
+    (self.sizes, self.rope) = (sizes, rope)
     cacheLayer = layer
     isLast = layer == frame.sizes.layers - 1
   }

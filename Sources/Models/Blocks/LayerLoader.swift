@@ -15,9 +15,7 @@ struct LayerLoader {
   private var factors: [String: Float] = [:]
 
   init(_ tensors: WeightMap, compute: ComputeContext, arena: PanelArena? = nil) {
-    self.tensors = tensors
-    self.compute = compute
-    self.arena = arena
+    (self.tensors, self.compute, self.arena) = (tensors, compute, arena)
   }
 
   private func with(_ tensors: WeightMap) -> LayerLoader {

@@ -19,8 +19,7 @@ struct Linear {
   let byteCount: Int
 
   init(_ parts: [Part], compute: ComputeContext) {
-    self.parts = parts
-    self.compute = compute
+    (self.parts, self.compute) = (parts, compute)
     rows = parts.reduce(0) { $0 + $1.weights.rows }
     byteCount = parts.reduce(0) { $0 + $1.weights.byteCount }
   }

@@ -104,8 +104,7 @@ struct Mamba2: RecurrentMixer {
   ) throws(ModelError) {
     let weights = weights.given(sizes.named)
     let (heads, width) = (sizes.heads, sizes.values + sizes.channels)
-    self.sizes = sizes
-    self.layer = layer
+    (self.sizes, self.layer) = (sizes, layer)
     let all = try weights.map("in_proj", rows: width + heads, columns: hidden)
     if sizes.bias, all.bias == nil {
       throw .missingTensor(

@@ -19,8 +19,7 @@ struct Norm {
   init(
     _ name: String, _ count: Int, kind: Kind = .rms, epsilon: Float, _ weights: LayerLoader
   ) throws(ModelError) {
-    self.kind = kind
-    self.epsilon = epsilon
+    (self.kind, self.epsilon) = (kind, epsilon)
     gain = try weights.norm(name, count)
     bias = kind == .layer && weights.has(name + ".bias") ? try weights.vector(name + ".bias", count) : []
   }

@@ -127,8 +127,7 @@ struct RoPEScaling {
   }
 
   private init(variants: [RoPEFrequencies], shortLimit: Int?) {
-    self.variants = variants
-    self.shortLimit = shortLimit
+    (self.variants, self.shortLimit) = (variants, shortLimit)
   }
 
   /// The first place that has `key`, or the last one, whose reader then reports it missing.

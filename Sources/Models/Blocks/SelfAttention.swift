@@ -88,8 +88,7 @@ struct SelfAttention {
     let (hidden, queries, names) = (frame.sizes.hidden, shape.heads * shape.headDim, options.names)
     var shape = shape
     if options.hasSinks { shape.sinks = try weights.vector("sinks", shape.heads) }
-    self.shape = shape
-    self.options = options
+    (self.shape, self.options) = (shape, options)
     qNorm = try Self.gain(options.norms, names.qNorm, heads: shape.heads, shape.headDim, weights)
     kNorm =
       options.keys == .shared

@@ -25,9 +25,7 @@ package struct EncoderText: Sendable {
   package var output = Output.vector
 
   package init(tokens: [Int32], second: Int? = nil, unpooled: Int = 0, output: Output = .vector) {
-    self.tokens = tokens
-    self.second = second
-    self.unpooled = unpooled
+    (self.tokens, self.second, self.unpooled) = (tokens, second, unpooled)
     self.output = output
   }
 }

@@ -61,8 +61,7 @@ final class Gemma4Audio: MediaEncoder {
     self.layers = layers
     self.output = try tower.linear(["output_proj": config.output], from: config.hidden, bias: true)
     self.projection = try projection.linear(["embedding_projection": output], from: config.output)
-    self.settings = settings
-    self.config = config
+    (self.settings, self.config) = (settings, config)
     compute = tower.compute
   }
 
@@ -144,8 +143,7 @@ final class Gemma4AudioRun: MediaEncoding {
   private let relative = ScratchBuffer()
 
   fileprivate init(_ tower: Gemma4Audio, _ frames: MelFrames) {
-    self.tower = tower
-    self.frames = frames
+    (self.tower, self.frames) = (tower, frames)
     count = Gemma4AudioInput.halved(Gemma4AudioInput.halved(frames.count))
     fillDistances()
   }

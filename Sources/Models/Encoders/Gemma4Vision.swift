@@ -135,9 +135,7 @@ final class Gemma4VisionRun: MediaEncoding {
   private static let chunk = 1024
 
   fileprivate init(_ tower: Gemma4Vision, columns: Int, rows: Int, samples: [Float]) throws(ModelError) {
-    self.tower = tower
-    self.columns = columns
-    self.rows = rows
+    (self.tower, self.columns, self.rows) = (tower, columns, rows)
     self.samples = samples
     let shape = tower.config.attention
     let blocks = (columns * rows + KVCache.blockTokens - 1) / KVCache.blockTokens

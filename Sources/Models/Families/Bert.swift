@@ -60,8 +60,7 @@ package final class Bert: TextEncoder {
     pausingFrame = EncoderFrame(hidden: sizes.hidden, shapes: [shape], checkpoint.compute)
     classifier = try ClassifierHead.bert(config, hidden: sizes.hidden, pooler: part, checkpoint)
     sparseHead = try SparseHead(sizes, words, checkpoint)
-    self.sizes = sizes
-    self.variant = variant
+    (self.sizes, self.variant) = (sizes, variant)
   }
 
   private static func layer(

@@ -78,9 +78,7 @@ package final class EmbeddingGemma2: TextEncoder {
         try Self.layer(
           sizes, shapes[places[index]], place: places[index], inputSize: inputSize, part.at("layers")[index]))
     }
-    self.layers = layers
-    self.shapes = shapes
-    self.ropes = ropes
+    (self.layers, self.shapes, self.ropes) = (layers, shapes, ropes)
     self.sizes = sizes
     frame = EncoderFrame(hidden: sizes.hidden, shapes: shapes, checkpoint.compute)
   }

@@ -96,9 +96,7 @@ package final class Gemma3n: CausalModel {
       let rope = config.attention(index).window == nil ? frame.rope : localRope
       return try Self.layer(index, config, rope, frame, weights.given(config.named))
     }
-    self.config = config
-    self.frame = frame
-    self.localRope = localRope
+    (self.config, self.frame, self.localRope) = (config, frame, localRope)
     func buffers() -> [ScratchBuffer] { (0..<streams).map { _ in ScratchBuffer() } }
     (allStreams, allPredicted, chosenStreams, chosenPredicted) = (buffers(), buffers(), buffers(), buffers())
   }

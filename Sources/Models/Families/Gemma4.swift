@@ -52,9 +52,7 @@ package final class Gemma4: CausalModel {
       let rope = config.attention(index).window == nil ? frame.rope : localRope
       return try Self.layer(index, config, rope, frame, weights.given(config.named))
     }
-    self.towers = towers
-    self.config = config
-    self.frame = frame
+    (self.towers, self.config, self.frame) = (towers, config, frame)
     self.localRope = localRope
   }
 

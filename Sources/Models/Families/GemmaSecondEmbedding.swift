@@ -41,9 +41,7 @@ final class GemmaSecondEmbedding {
     norm = try weights.norm("per_layer_projection_norm", width)
     looked = lookedBuffer.rows(0, columns)
     compute = frame.compute
-    self.sizes = sizes
-    self.width = width
-    self.vocabulary = vocabulary
+    (self.sizes, self.width, self.vocabulary) = (sizes, width, vocabulary)
   }
 
   var byteCount: Int { lower.byteCount + (upper?.byteCount ?? 0) }

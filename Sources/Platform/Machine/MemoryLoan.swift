@@ -9,9 +9,7 @@ package final class MemoryLoan: Sendable {
 
   /// - Parameter patience: longest wait for others to give back what is not left, seconds.
   package init(_ ledger: MemoryLedger, for kind: MemoryKind, patience: Double) {
-    self.ledger = ledger
-    self.kind = kind
-    self.patience = patience
+    (self.ledger, self.kind, self.patience) = (ledger, kind, patience)
   }
 
   /// Holds bytes from the start; nil, and nobody is asked for them, where they are not left.

@@ -23,8 +23,7 @@ package final class Attempts: Sendable {
   ///
   /// - Parameter folder: made with the first work; nil where no process comes after this one.
   package init(folder: String?, files: any FileSystem = SystemFiles()) {
-    self.folder = folder
-    self.files = files
+    (self.folder, self.files) = (folder, files)
     var counts: [String: Int] = [:]
     if let folder, let names = try? files.names(in: folder) {
       for name in names {

@@ -27,8 +27,7 @@ package struct IPAddress: Sendable, Hashable {
     let bits: Int
 
     init(_ prefix: [UInt8], _ bits: Int) {
-      self.prefix = prefix
-      self.bits = bits
+      (self.prefix, self.bits) = (prefix, bits)
     }
 
     func contains(_ bytes: [UInt8]) -> Bool {

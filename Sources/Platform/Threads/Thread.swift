@@ -85,9 +85,7 @@ private final class StartBox {
   let body: () -> Void
 
   init(name: String, stackBytes: Int, body: @escaping () -> Void) {
-    self.name = name
-    self.stackBytes = stackBytes
-    self.body = body
+    (self.name, self.stackBytes, self.body) = (name, stackBytes, body)
   }
 }
 

@@ -29,8 +29,7 @@ package struct DocumentIndexer: Sendable {
   }
 
   package init(index: VectorIndex, encoder: any PassageEncoder) {
-    self.index = index
-    self.encoder = encoder
+    (self.index, self.encoder) = (index, encoder)
   }
 
   /// Indexes a text under a key, in place of what had it.

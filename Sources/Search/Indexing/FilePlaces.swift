@@ -20,8 +20,7 @@ package struct FilePlaces {
   private var read: [String: (source: SourceText, lines: LineMap?)] = [:]
 
   package init(_ folder: String, view: IndexView, rules: FolderIndex.Rules = FolderIndex.Rules()) {
-    self.folder = folder
-    self.view = view
+    (self.folder, self.view) = (folder, view)
     fileBytes = rules.fileBytes
   }
 

@@ -85,9 +85,7 @@ package struct FolderIndex: Sendable {
 
   package init(_ folder: String, index: VectorIndex, encoder: any PassageEncoder, rules: Rules = Rules()) {
     attempts = Attempts(folder: index.folder + "/attempts", files: index.files)
-    self.folder = folder
-    self.index = index
-    self.encoder = encoder
+    (self.folder, self.index, self.encoder) = (folder, index, encoder)
     self.rules = rules
   }
 

@@ -9,8 +9,7 @@ package struct HybridWeights: Sendable, Equatable {
   package var text: Double
 
   package init(embedding: Double, text: Double) {
-    self.embedding = embedding
-    self.text = text
+    (self.embedding, self.text) = (embedding, text)
   }
 
   /// What was best for questions, on Cranfield, CISI, MED and a book alike (docs/benchmarks/search.md).
@@ -137,11 +136,8 @@ package struct HybridSearch: Sendable {
     memory: MemoryLoan? = nil,
     accepts: (@Sendable (IndexedDocument) -> Bool)? = nil
   ) {
-    self.view = view
-    self.encoder = encoder
-    self.reranker = reranker
-    self.memory = memory
-    self.accepts = accepts
+    (self.view, self.encoder, self.reranker) = (view, encoder, reranker)
+    (self.memory, self.accepts) = (memory, accepts)
   }
 
   private struct Place: Hashable {

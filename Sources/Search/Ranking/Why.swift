@@ -106,8 +106,7 @@ struct Explainer {
     maker = SideKind.sentences.maker(encoder)
     queries = query.map { Array($0.utf8) }
     self.vectors = unread < Self.mostUnread ? vectors : []
-    self.weights = weights
-    self.unread = unread
+    (self.weights, self.unread) = (weights, unread)
     let size = (try? view.wordCount()) ?? (passages: 0, words: 0)
     average = size.passages > 0 ? Double(size.words) / Double(size.passages) : 0
     noise = vectors.isEmpty ? -1 : (try? view.noiseFloor()) ?? -1

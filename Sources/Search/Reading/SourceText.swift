@@ -18,8 +18,7 @@ package struct SourceText: Sendable, Equatable {
   package var guessedEncoding: String?
 
   package init(_ text: [UInt8], kind: TextKind) {
-    self.text = text
-    self.kind = kind
+    (self.text, self.kind) = (text, kind)
   }
 }
 

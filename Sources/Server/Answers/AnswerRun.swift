@@ -30,9 +30,7 @@ final class AnswerRun {
     fileprivate var isFinished = false
 
     init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool, keepsTokens: Bool = false) {
-      self.keepsTokens = keepsTokens
-      self.request = request
-      self.stream = stream
+      (self.keepsTokens, self.request, self.stream) = (keepsTokens, request, stream)
       self.countsPrompt = countsPrompt
     }
   }
@@ -62,9 +60,7 @@ final class AnswerRun {
   private static let countingSeconds = 1.0
 
   init(_ parts: [Part], core: RequestContext, makeGuide: GuideMaker? = nil) {
-    self.parts = parts
-    self.core = core
-    self.makeGuide = makeGuide
+    (self.parts, self.core, self.makeGuide) = (parts, core, makeGuide)
     timing = Timing(poll: core.settings.pollSeconds, keepAlive: core.settings.keepAliveSeconds)
   }
 

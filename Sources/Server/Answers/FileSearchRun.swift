@@ -38,8 +38,7 @@ struct FileSearchRun {
   ) throws(APIError) {
     guard let tool = request.fileSearch, request.tools.contains(where: { $0.name == FileSearchTool.name })
     else { return nil }
-    self.tool = tool
-    self.core = core
+    (self.tool, self.core) = (tool, core)
     library = try core.server.library()
     self.showsResults = showsResults
     left = min(Self.rounds, most ?? Self.rounds)

@@ -28,11 +28,8 @@ struct PromptPlan {
     core: RequestContext, options: GenerationOptions, param: String, topLogprobs: Int?,
     promptLogprobs: Int? = nil
   ) {
-    self.core = core
-    self.options = options
-    self.param = param
-    self.topLogprobs = topLogprobs
-    self.promptLogprobs = promptLogprobs
+    (self.core, self.options, self.param) = (core, options, param)
+    (self.topLogprobs, self.promptLogprobs) = (topLogprobs, promptLogprobs)
     let sampling = core.model.sampling.merging(options.sampling)
     rules = TextRules(
       options, core.model.tokenizer, penalizesSequences: sampling.effective(.dryMultiplier) > 0)

@@ -15,8 +15,7 @@ struct RequestFiles {
   private let isUnwanted: () -> Bool
 
   init(_ core: RequestContext, isUnwanted: @escaping () -> Bool = { false }) {
-    self.core = core
-    self.isUnwanted = isUnwanted
+    (self.core, self.isUnwanted) = (core, isUnwanted)
   }
 
   /// A body with the texts of its files in the messages.

@@ -56,11 +56,8 @@ final class SearchingRun {
     _ request: ChatRequest, _ core: RequestContext, files: FileSearchRun?, isUnwanted: @escaping () -> Bool,
     makeRun: @escaping Maker
   ) throws(APIError) {
-    self.request = request
-    self.core = core
-    self.files = files
-    self.isUnwanted = isUnwanted
-    self.makeRun = makeRun
+    (self.request, self.core, self.files) = (request, core, files)
+    (self.isUnwanted, self.makeRun) = (isUnwanted, makeRun)
     if files != nil, core.model.template?.supportsTools == false {
       searchesFirst = true
       withdrawSearch()

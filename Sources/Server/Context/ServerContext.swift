@@ -17,8 +17,7 @@ struct ServerContext: Sendable {
   let texts: TextDesk
 
   init(models: ModelFleet, settings: ServerSettings) {
-    self.models = models
-    self.settings = settings
+    (self.models, self.settings) = (models, settings)
     var limits = RequestLimits()
     limits.refusesHostedTools = settings.refusesHostedTools
     if let library = settings.library { limits.fileBytes = library.settings.fileBytes }

@@ -14,8 +14,7 @@ package struct ModelSource: Sendable, Equatable {
   package let path: String
 
   package init(id: String, path: String) {
-    self.id = id
-    self.path = path
+    (self.id, self.path) = (id, path)
   }
 
   /// By bytes: names that only look the same are different models.
@@ -56,8 +55,7 @@ package struct ModelCatalog: Sendable {
     package let model: String
 
     package init(name: String, model: String) {
-      self.name = name
-      self.model = model
+      (self.name, self.model) = (name, model)
     }
   }
 
@@ -73,9 +71,7 @@ package struct ModelCatalog: Sendable {
   package init(
     named: [ModelSource], folder: String? = nil, aliases: [Alias] = [], hub: HubSettings? = nil
   ) throws(Problem) {
-    self.hub = hub
-    self.named = named
-    self.folder = folder
+    (self.hub, self.named, self.folder) = (hub, named, folder)
     self.aliases = aliases
     guard !named.isEmpty || folder != nil || hub != nil else { throw .nothing }
     if let folder, !File.isDirectory(folder) { throw .noFolder(folder) }

@@ -91,9 +91,7 @@ package final class ModelFleet: Sendable {
   package init(_ catalog: ModelCatalog, settings: Settings = Settings(), load: @escaping Load)
     throws(PlatformError)
   {
-    self.catalog = catalog
-    self.settings = settings
-    self.load = load
+    (self.catalog, self.settings, self.load) = (catalog, settings, load)
     isFixed = false
     state = Monitor(FleetState())
     let state = state
@@ -487,8 +485,7 @@ package final class ModelLease: Sendable {
   private let end: @Sendable () -> Void
 
   init(_ model: LoadedModel, end: @escaping @Sendable () -> Void) {
-    self.model = model
-    self.end = end
+    (self.model, self.end) = (model, end)
   }
 
   deinit { end() }

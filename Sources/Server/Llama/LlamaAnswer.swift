@@ -19,8 +19,7 @@ struct LlamaAnswer {
   init(_ plan: LlamaPlan, run: AnswerRun, begin: Instant) {
     request = plan.request
     core = plan.core
-    self.run = run
-    self.begin = begin
+    (self.run, self.begin) = (run, begin)
     let tokenizer = plan.core.model.tokenizer
     shapes = plan.prompts.enumerated().map { index, tokens in
       var shape = LlamaResponse(

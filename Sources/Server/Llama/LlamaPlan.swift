@@ -20,8 +20,7 @@ struct LlamaPlan {
 
   /// - Throws: 501 where there is something to fill and the model has no marks for that.
   init(_ request: LlamaRequest, _ core: RequestContext) throws(APIError) {
-    self.core = core
-    self.request = request
+    (self.core, self.request) = (core, request)
     var options = request.options
     options.sampling = DefaultSampling.local.overrides.merging(core.model.recommended).merging(
       options.sampling)

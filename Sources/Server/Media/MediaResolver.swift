@@ -38,9 +38,7 @@ final class MediaResolver {
     _ sources: MediaSources, model: LoadedModel, attachments: [ByteKey: [UInt8]],
     isUnwanted: @escaping () -> Bool
   ) {
-    self.sources = sources
-    self.model = model
-    self.attachments = attachments
+    (self.sources, self.model, self.attachments) = (sources, model, attachments)
     self.isUnwanted = isUnwanted
   }
 

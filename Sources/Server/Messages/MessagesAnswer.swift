@@ -119,8 +119,7 @@ struct MessagesAnswer {
     private var open: MessageBlock?
 
     init(answer: MessagesAnswer, events: EventStream) {
-      self.answer = answer
-      self.events = events
+      (self.answer, self.events) = (answer, events)
     }
 
     mutating func send(_ piece: TokenStream.Piece) throws(SocketError) {

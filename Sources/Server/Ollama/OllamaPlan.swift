@@ -31,8 +31,7 @@ struct OllamaPlan {
   init(
     _ request: OllamaRequest, _ core: RequestContext, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
-    self.core = core
-    self.request = request
+    (self.core, self.request) = (core, request)
     media = MediaResolver(core, isUnwanted: isUnwanted)
     chat = request.chat
     limit = min(request.contextLimit ?? .max, core.model.contextTokens)

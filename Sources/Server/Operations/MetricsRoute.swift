@@ -56,12 +56,8 @@ struct MetricsRoute {
     encoders: [(model: String, state: EmbeddingStatistics)] = [], memory: MemoryLedger.Snapshot,
     store: StoreHealth = StoreHealth()
   ) {
-    self.state = state
-    self.version = version
-    self.startSeconds = startSeconds
-    self.engines = engines
-    self.encoders = encoders
-    self.memory = memory
+    (self.state, self.version, self.startSeconds) = (state, version, startSeconds)
+    (self.engines, self.encoders, self.memory) = (engines, encoders, memory)
     self.store = store
   }
 

@@ -20,8 +20,7 @@ final class ResponseJob: Sendable {
   private let state: Monitor<State>
 
   init(id: String, key: UInt64, body: JSONObject) {
-    self.id = id
-    self.key = key
+    (self.id, self.key) = (id, key)
     state = Monitor(State(body: ResponseObject.begun(body, status: "queued")))
   }
 

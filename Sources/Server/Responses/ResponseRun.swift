@@ -37,8 +37,7 @@ final class ResponseRun {
   init(
     _ plan: ResponsePlan, _ core: RequestContext, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
-    self.plan = plan
-    self.core = core
+    (self.plan, self.core) = (plan, core)
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
     let files = try FileSearchRun(
       plan.chat, core, most: plan.request.maxToolCalls,

@@ -21,9 +21,7 @@ final class ResponsesSocket {
   private var remembered: [(record: StoredResponse, bytes: Int, memory: MemoryLoan?)] = []
 
   private init(_ server: ServerContext, _ socket: WebSocket, _ context: ConnectionContext) {
-    self.server = server
-    self.socket = socket
-    self.context = context
+    (self.server, self.socket, self.context) = (server, socket, context)
   }
 
   /// The answer to GET /v1/responses: there is nothing else to get.

@@ -28,9 +28,7 @@ struct BPE: Sendable {
   /// - Parameter mayCutAtSpaces: false when a token that stands for other text than its spelling (unknown, a
   ///   byte) merges with a space, so that spellings do not tell where merges cross.
   init(vocabulary: Vocabulary, merges: MergeTable, options: Options, mayCutAtSpaces: Bool) {
-    self.vocabulary = vocabulary
-    self.merges = merges
-    self.options = options
+    (self.vocabulary, self.merges, self.options) = (vocabulary, merges, options)
     fallbackIDs = (0..<256).map { vocabulary.id(of: Self.fallbackSpelling(UInt8(truncatingIfNeeded: $0))) }
     characterIDs = options.isByteLevel ? Self.byteIDs(vocabulary) : Self.scalarIDs(vocabulary)
     let isPlain = options.continuingPrefix.isEmpty && options.endSuffix.isEmpty

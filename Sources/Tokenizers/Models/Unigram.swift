@@ -13,9 +13,7 @@ struct Unigram: Sendable {
   static let longestToken = 512
 
   init(vocabulary: Vocabulary, scores: [Double], unknown: Int32?, fallsBackToBytes: Bool) {
-    self.vocabulary = vocabulary
-    self.scores = scores
-    self.unknown = unknown
+    (self.vocabulary, self.scores, self.unknown) = (vocabulary, scores, unknown)
     // The reference's penalty below the worst token.
     unknownScore = (scores.min() ?? 0) - 10
     let fallback = (0..<256).compactMap {

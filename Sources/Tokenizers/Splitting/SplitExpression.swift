@@ -30,9 +30,7 @@ struct SplitText {
   private var far: [[Bool]] = []
 
   init(_ bytes: [UInt8], _ range: Range<Int>, _ program: SplitProgram) {
-    self.bytes = bytes
-    self.range = range
-    self.program = program
+    (self.bytes, self.range, self.program) = (bytes, range, program)
     for index in program.farLooks {
       let look = program.looks[index]
       far.append(places(of: look.operations, isBackward: !look.isBehind))

@@ -42,8 +42,7 @@ struct WordScanner: Sendable, Equatable {
   }
 
   init(style: Style, digits: Int) {
-    self.style = style
-    self.digits = digits
+    (self.style, self.digits) = (style, digits)
   }
 
   static let gpt2Pattern =
@@ -140,8 +139,7 @@ struct ScannedText {
   private let table = CharacterClass.table
 
   init(bytes: [UInt8], end: Int) {
-    self.bytes = bytes
-    self.end = end
+    (self.bytes, self.end) = (bytes, end)
   }
 
   /// Class and byte length of the scalar at `at`.

@@ -119,8 +119,7 @@ struct SignQuery {
       // What is no number is nothing.
       for pattern in 0..<16 { tables.append(codes[pattern] >= 0 ? UInt8(codes[pattern]) : 0) }
     }
-    self.tables = tables
-    self.step = step
+    (self.tables, self.step) = (tables, step)
     start = least
   }
 

@@ -50,8 +50,7 @@ struct SignScan {
 
   init(_ query: [Float], _ parts: [SignPart], kernels: ScanKernels) {
     self.query = SignQuery(query, SignTurn(dimensions: query.count))
-    self.kernels = kernels
-    self.parts = parts
+    (self.kernels, self.parts) = (kernels, parts)
   }
 
   /// The rows of the highest upper bounds.

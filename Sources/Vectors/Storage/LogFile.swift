@@ -45,9 +45,7 @@ final class LogFile {
   private static let headBytes = 24
 
   private init(files: any FileSystem, descriptor: Int, path: String, _ end: LogEnd) {
-    self.files = files
-    self.descriptor = descriptor
-    self.path = path
+    (self.files, self.descriptor, self.path) = (files, descriptor, path)
     (byteCount, last) = (end.count, end.last)
     flushed = byteCount
   }
@@ -186,8 +184,7 @@ final class LogFile {
       guard Checksum.of(UnsafeRawBufferPointer(rebasing: bytes[start..<start + end])) == checksum else {
         return nil
       }
-      self.kind = kind
-      self.previous = previous
+      (self.kind, self.previous) = (kind, previous)
       self.flushed = Int(flushed)
       payload = UnsafeRawBufferPointer(rebasing: bytes[start + headBytes..<start + headBytes + count])
       byteCount = end + 8

@@ -66,8 +66,7 @@ struct Manifest: Equatable {
   }
 
   init(fingerprint: String, dimensions: Int) {
-    self.fingerprint = fingerprint
-    self.dimensions = dimensions
+    (self.fingerprint, self.dimensions) = (fingerprint, dimensions)
     log = "0001.log"
     nextFile = 2
     nextSerial = 1
@@ -89,9 +88,7 @@ struct Manifest: Equatable {
       let nextSerial = body["next_serial"]?.intValue, dimensions > 0, dimensions <= 1 << 16,
       (1...Self.mostSerial).contains(nextSerial), (1...1 << 40).contains(nextFile), Self.isPlain(log)
     else { throw damage }
-    self.fingerprint = fingerprint
-    self.dimensions = dimensions
-    self.log = log
+    (self.fingerprint, self.dimensions, self.log) = (fingerprint, dimensions, log)
     logStart = Self.word(body["log_start"]) ?? 0
     self.nextFile = nextFile
     self.nextSerial = UInt64(nextSerial)

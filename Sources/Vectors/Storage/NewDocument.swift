@@ -8,8 +8,7 @@ package struct RowKey: Hashable, Sendable, Comparable {
   package var low: UInt64
 
   package init(high: UInt64, low: UInt64) {
-    self.high = high
-    self.low = low
+    (self.high, self.low) = (high, low)
   }
 
   /// The key of a text, as it was given to the model.
@@ -54,9 +53,7 @@ package struct Passage: Sendable, Equatable {
   package var rows: [RowKey]
 
   package init(text: [UInt8], heading: [UInt8] = [], range: Range<Int>, rows: [RowKey]) {
-    self.text = text
-    self.heading = heading
-    self.range = range
+    (self.text, self.heading, self.range) = (text, heading, range)
     self.rows = rows
   }
 }
@@ -76,11 +73,8 @@ package struct NewDocument: Sendable {
   package init(
     key: String, info: [UInt8], name: [UInt8] = [], passages: [Passage], hasNameRow: Bool = false
   ) {
-    self.key = key
-    self.info = info
-    self.name = name
-    self.passages = passages
-    self.hasNameRow = hasNameRow
+    (self.key, self.info, self.name) = (key, info, name)
+    (self.passages, self.hasNameRow) = (passages, hasNameRow)
   }
 }
 

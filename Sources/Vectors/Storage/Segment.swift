@@ -37,8 +37,7 @@ package final class Segment: Sendable {
 
   /// - Throws: when the bytes are no segment of this version.
   init(_ content: SharedBytes, path: String) throws(IndexError) {
-    self.path = path
-    self.content = content
+    (self.path, self.content) = (path, content)
     let bytes = content.bytes
     guard let (footer, end) = SegmentFooter.find(in: bytes) else {
       throw .damaged(path: path, what: "its end is not that of a segment")
@@ -49,8 +48,7 @@ package final class Segment: Sendable {
     guard Self.hasRightSizes(footer) else {
       throw .damaged(path: path, what: "its sections have wrong sizes")
     }
-    self.footer = footer
-    self.end = end
+    (self.footer, self.end) = (footer, end)
     seal = Checksum.of(UnsafeRawBufferPointer(rebasing: bytes[Self.coveredBytes(end)...]))
     // The table of documents is read at once: who opens the index wants to know what is in it.
     let table = footer.sections[Section.documents.rawValue]

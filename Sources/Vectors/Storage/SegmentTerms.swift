@@ -52,9 +52,7 @@ struct SegmentTerms {
     private var (at, passage) = (0, 0)
 
     init(bytes: UnsafeRawBufferPointer, passages: Int, path: String) {
-      self.bytes = bytes
-      self.passages = passages
-      self.path = path
+      (self.bytes, self.passages, self.path) = (bytes, passages, path)
     }
 
     /// Most postings that the list has: a number takes a byte or more.

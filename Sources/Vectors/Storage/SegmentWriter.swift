@@ -88,9 +88,7 @@ struct SegmentWriter {
 
   /// - Parameter documents: in the order of their serials. Their vectors must stay in place.
   init(dimensions: Int, documents: [SourceDocument], kind: Int = 0) {
-    self.dimensions = dimensions
-    self.documents = documents
-    self.kind = kind
+    (self.dimensions, self.documents, self.kind) = (dimensions, documents, kind)
   }
 
   /// - Parameter reserve: told the bytes that the tables of words take; false where they are not to be had.

@@ -79,8 +79,7 @@ final class SideFile: Sendable {
       place <= start, count == (start - place) / MemoryLayout<SideRecord>.stride,
       (start - place) % MemoryLayout<SideRecord>.stride == 0
     else { return nil }
-    self.name = name
-    self.content = content
+    (self.name, self.content) = (name, content)
     maker = RowKey(high: high, low: low)
     table = (place, count)
     tableSum = sum
