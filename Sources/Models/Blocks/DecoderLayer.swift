@@ -25,6 +25,13 @@ struct DecoderLayer {
     /// Both read the layer's input, and their results are added.
     case beside(SelfAttention, any RecurrentMixer)
 
+    static func heads(
+      _ shape: AttentionShape, layer: Int, rope: RoPE?, _ options: SelfAttention.Options,
+      _ frame: DecoderFrame, _ weights: LayerLoader
+    ) throws(ModelError) -> Mixer {
+      .heads(try SelfAttention(shape, layer: layer, rope: rope, options, frame, weights))
+    }
+
     var byteCount: Int {
       switch self {
       case .heads(let attention): attention.byteCount

@@ -20,10 +20,9 @@ enum Apertus {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("attention_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope,
-            .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope,
+          .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
         mlpNorms: try .before("feedforward_layernorm", sizes, weights),
         mlp: .dense(
           try DenseMLP(

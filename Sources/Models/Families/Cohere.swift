@@ -24,12 +24,10 @@ enum Cohere {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", kind: .layer, sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: windows[index]), layer: index,
-            rope: isSecond && windows[index] == nil ? nil : frame.rope,
-            .init(norms: norms ? .layer : .none, bias: bias, outputBias: bias), frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: windows[index]), layer: index,
+          rope: isSecond && windows[index] == nil ? nil : frame.rope,
+          .init(norms: norms ? .layer : .none, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
         mlpNorms: .init(),
         mlp: .dense(try DenseMLP(sizes.hidden, sizes.intermediate, weights.at("mlp"))), isParallel: true)
     }

@@ -23,10 +23,9 @@ enum Ernie45MoE {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope,
-            .init(bias: bias, outputBias: bias), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope, .init(bias: bias, outputBias: bias),
+          frame, weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: sparse(index)
           ? try mixture(experts, shared: shared, bias: bias, sizes, weights.at("mlp"))

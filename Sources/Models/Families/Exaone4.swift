@@ -19,11 +19,10 @@ enum Exaone4 {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .after("post_attention_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: windows[index]), layer: index,
-            rope: isMixed && windows[index] == nil ? nil : frame.rope, .init(norms: .heads), frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: windows[index]), layer: index,
+          rope: isMixed && windows[index] == nil ? nil : frame.rope, .init(norms: .heads), frame,
+          weights.at("self_attn")),
         mlpNorms: try .after("post_feedforward_layernorm", sizes, weights),
         mlp: .dense(try DenseMLP(sizes.hidden, sizes.intermediate, weights.at("mlp"))))
     }

@@ -22,10 +22,9 @@ enum GLM4 {
         attentionNorms: isFirst
           ? try .before("input_layernorm", sizes, weights)
           : try .around("input_layernorm", "post_self_attn_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope, .init(bias: bias), frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope, .init(bias: bias), frame,
+          weights.at("self_attn")),
         mlpNorms: isFirst
           ? try .before("post_attention_layernorm", sizes, weights)
           : try .around("post_attention_layernorm", "post_mlp_layernorm", sizes, weights),
@@ -46,10 +45,9 @@ enum GLM4 {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope, options, frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope, options, frame,
+          weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: try experts.mlp(layer: index, sizes, weights.at("mlp")))
     }

@@ -27,10 +27,9 @@ enum Gemma2 {
         attentionNorms: isSecond
           ? try .around("input_layernorm", "post_attention_layernorm", sizes, weights)
           : try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            shapes[index], layer: index, rope: frame.rope, .init(bias: bias, outputBias: bias), frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          shapes[index], layer: index, rope: frame.rope, .init(bias: bias, outputBias: bias), frame,
+          weights.at("self_attn")),
         mlpNorms: isSecond
           ? try .around("pre_feedforward_layernorm", "post_feedforward_layernorm", sizes, weights)
           : try .before("post_attention_layernorm", sizes, weights),

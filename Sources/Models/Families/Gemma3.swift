@@ -27,10 +27,9 @@ enum Gemma3 {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .around("input_layernorm", "post_attention_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            shapes[index], layer: index, rope: shapes[index].window == nil ? frame.rope : localRope,
-            .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          shapes[index], layer: index, rope: shapes[index].window == nil ? frame.rope : localRope,
+          .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
         mlpNorms: try .around("pre_feedforward_layernorm", "post_feedforward_layernorm", sizes, weights),
         mlp: .dense(
           try DenseMLP(sizes.hidden, sizes.intermediate, activation: .gelu, weights.at("mlp"))))

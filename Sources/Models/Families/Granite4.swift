@@ -43,10 +43,9 @@ enum Granite4 {
         mixer = .recurrent(
           try Mamba2(mamba, layer: before, hidden: sizes.hidden, weights.at("mamba")))
       } else {
-        mixer = .heads(
-          try SelfAttention(
-            attention, layer: before, rope: hasPositions ? frame.rope : nil,
-            .init(bias: bias, outputBias: bias), frame, weights.at("self_attn")))
+        mixer = try .heads(
+          attention, layer: before, rope: hasPositions ? frame.rope : nil,
+          .init(bias: bias, outputBias: bias), frame, weights.at("self_attn"))
       }
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights), attention: mixer,

@@ -29,10 +29,9 @@ enum LFM2 {
       return DecoderLayer(
         attentionNorms: try .before("operator_norm", sizes, weights),
         attention: full[index]
-          ? .heads(
-            try SelfAttention(
-              sizes.attention(window: nil), layer: before, rope: frame.rope,
-              .init(norms: .heads, names: heads), frame, weights.at("self_attn")))
+          ? try .heads(
+            sizes.attention(window: nil), layer: before, rope: frame.rope,
+            .init(norms: .heads, names: heads), frame, weights.at("self_attn"))
           : .recurrent(
             try GatedConvolution(
               layer: before, hidden: sizes.hidden, taps: taps, bias: bias, weights.at("conv"))),

@@ -34,10 +34,9 @@ enum Ling {
       }
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
-            weights.at("attention"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
+          weights.at("attention")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: try experts.mlp(layer: index, sizes, bias: bias, mlp))
     }

@@ -25,10 +25,9 @@ enum Llama {
       shape.scale = variant.scoreScale
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            shape, layer: index, rope: variant.rotates[index] ? frame.rope : nil, variant.attention, frame,
-            weights.at("self_attn"))),
+        attention: try .heads(
+          shape, layer: index, rope: variant.rotates[index] ? frame.rope : nil, variant.attention, frame,
+          weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: try variant.mlp(sizes, weights), residualScale: variant.residualScale)
     }

@@ -25,12 +25,12 @@ enum Llama4 {
       if chunked[index] { shape.chunk = chunk }
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            shape, layer: index, rope: hasPositions ? frame.rope : nil,
-            .init(
-              norms: normsHeads && hasPositions ? .plain : .none, bias: bias, outputBias: bias,
-              growsQueries: !hasPositions), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          shape, layer: index, rope: hasPositions ? frame.rope : nil,
+          .init(
+            norms: normsHeads && hasPositions ? .plain : .none, bias: bias, outputBias: bias,
+            growsQueries: !hasPositions),
+          frame, weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: try mixture.mlp(layer: index, sizes, weights.at("feed_forward")))
     }

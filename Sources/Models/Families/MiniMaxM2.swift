@@ -35,10 +35,9 @@ enum MiniMaxM2 {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: nil), layer: index, rope: frame.rope,
-            .init(norms: norms ? .projection : .none), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope,
+          .init(norms: norms ? .projection : .none), frame, weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: .experts(
           try Experts(

@@ -23,11 +23,10 @@ enum OLMo {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .after("post_attention_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: windows[index]), layer: index,
-            rope: windows[index] == nil ? frame.rope : localRope,
-            .init(norms: .projection, bias: bias, outputBias: bias), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: windows[index]), layer: index,
+          rope: windows[index] == nil ? frame.rope : localRope,
+          .init(norms: .projection, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
         mlpNorms: try .after("post_feedforward_layernorm", sizes, weights),
         mlp: .dense(try DenseMLP(sizes.hidden, sizes.intermediate, weights.at("mlp"))))
     }

@@ -16,10 +16,9 @@ enum Qwen2MoE {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: windows[index]), layer: index, rope: frame.rope, .init(bias: bias),
-            frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: windows[index]), layer: index, rope: frame.rope, .init(bias: bias), frame,
+          weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),
         mlp: try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp")))
     }

@@ -33,11 +33,10 @@ enum Qwen35 {
       return DecoderLayer(
         attentionNorms: try .before("input_layernorm", sizes, weights),
         attention: full[index]
-          ? .heads(
-            try SelfAttention(
-              sizes.attention(window: nil), layer: before, rope: frame.rope,
-              .init(norms: .heads, bias: bias, outputBias: bias, isGated: true), frame,
-              weights.at("self_attn")))
+          ? try .heads(
+            sizes.attention(window: nil), layer: before, rope: frame.rope,
+            .init(norms: .heads, bias: bias, outputBias: bias, isGated: true), frame,
+            weights.at("self_attn"))
           : .recurrent(
             try GatedDeltaNet(linear, layer: before, hidden: sizes.hidden, weights.at("linear_attn"))),
         mlpNorms: try .before("post_attention_layernorm", sizes, weights),

@@ -17,10 +17,9 @@ enum StarCoder2 {
     let layers = try frame.layers { index, weights throws(ModelError) in
       DecoderLayer(
         attentionNorms: try .before("input_layernorm", kind: .layer, sizes, weights),
-        attention: .heads(
-          try SelfAttention(
-            sizes.attention(window: windows[index]), layer: index, rope: frame.rope,
-            .init(bias: bias, outputBias: bias), frame, weights.at("self_attn"))),
+        attention: try .heads(
+          sizes.attention(window: windows[index]), layer: index, rope: frame.rope,
+          .init(bias: bias, outputBias: bias), frame, weights.at("self_attn")),
         mlpNorms: try .before("post_attention_layernorm", kind: .layer, sizes, weights),
         mlp: .dense(
           try DenseMLP(
