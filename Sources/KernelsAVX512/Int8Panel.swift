@@ -270,6 +270,10 @@ typealias Pass = (
   next: UnsafeRawPointer, last: UnsafeRawPointer, share: Int, isFar: Bool, y: Output, mask: __mmask16
 )
 
+/// What of the tree of `sumOfSlots` a block's slot ends: nothing; its sum with the first neighbour (8 to 11); with the second too
+/// (12, 13); the sum of all even slots (14); the whole sum (15).
+private enum Merge { case nothing, neighbour, second, half, all }
+
 // A function for each shape: inlined together they share registers and spill them.
 
 @inline(never)
@@ -302,25 +306,25 @@ private func pass(_ p: Pass, rows: Int, bits: Int, block: Int) {
   // A slot's first block finds nothing to add to.
   guard isTree(end) else {
     let first = min(16, end)
-    for j in 0..<first { step(p, j, rows: rows, bits: bits, block: block, isFirst: true, merges: 0) }
-    for j in first..<end { step(p, j, rows: rows, bits: bits, block: block, isFirst: false, merges: 0) }
+    for j in 0..<first { step(p, j, rows: rows, bits: bits, block: block, isFirst: true, ends: .nothing) }
+    for j in first..<end { step(p, j, rows: rows, bits: bits, block: block, isFirst: false, ends: .nothing) }
     return
   }
   let isOnly = end == 16
   for j in 0..<(isOnly ? 8 : 16) {
-    step(p, j, rows: rows, bits: bits, block: block, isFirst: true, merges: 0)
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: true, ends: .nothing)
   }
   for j in 16..<max(16, end - 8) {
-    step(p, j, rows: rows, bits: bits, block: block, isFirst: false, merges: 0)
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: false, ends: .nothing)
   }
   for j in end - 8..<end - 4 {
-    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 1)
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, ends: .neighbour)
   }
   for j in end - 4..<end - 2 {
-    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 2)
+    step(p, j, rows: rows, bits: bits, block: block, isFirst: isOnly, ends: .second)
   }
-  step(p, end - 2, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 3)
-  step(p, end - 1, rows: rows, bits: bits, block: block, isFirst: isOnly, merges: 4)
+  step(p, end - 2, rows: rows, bits: bits, block: block, isFirst: isOnly, ends: .half)
+  step(p, end - 1, rows: rows, bits: bits, block: block, isFirst: isOnly, ends: .all)
 }
 
 /// 1.5 · 2^23: integers below 2^22 that are added to its bits are added to the float. The sums of a block are, at most
@@ -359,11 +363,10 @@ func prefetchShare(
 
 /// Block `j` of the panel by `rows` rows of x.
 ///
-/// - Parameter merges: how many levels of the tree of `sumOfSlots` end with the block: slots 8 to 11 meet their first neighbour,
-///   and slot 15 has the sum.
+/// - Parameter ends: what of the tree of `sumOfSlots` the block ends.
 @inline(__always)
 private func step(
-  _ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool, merges: Int
+  _ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool, ends: Merge
 ) {
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
@@ -429,21 +432,21 @@ private func step(
     @inline(__always)
     func add(_ slot: Int) { sum = _mm512_add_ps(load(slots, 16 * slot), sum) }
     let slot = j & 15
-    switch merges {
-    case 0: _mm512_storeu_ps(slots + 16 * slot, sum)
-    case 1:
+    switch ends {
+    case .nothing: _mm512_storeu_ps(slots + 16 * slot, sum)
+    case .neighbour:
       add(slot - 8)
       _mm512_storeu_ps(slots + 16 * (slot - 8), sum)
-    case 2:
+    case .second:
       add(slot - 8)
       add(slot - 12)
       _mm512_storeu_ps(slots + 16 * (slot - 12), sum)
-    case 3:
+    case .half:
       add(6)
       add(2)
       add(0)
       _mm512_storeu_ps(slots, sum)
-    default:
+    case .all:
       add(7)
       add(3)
       add(1)
