@@ -102,8 +102,8 @@ let modules: [(name: String, imports: [String])] = [
   (
     "Pipeline",
     [
-      "Inference", "Chat", "Decoding", "Grammar", "Tokenizers", "Sampling", "Checkpoint", "Compute", "Media",
-      "JSON", "Platform",
+      "Inference", "Search", "Vectors", "Chat", "Decoding", "Grammar", "Tokenizers", "Sampling", "Checkpoint",
+      "Compute", "Media", "JSON", "Platform",
     ]
   ),
   (

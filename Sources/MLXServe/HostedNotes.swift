@@ -4,7 +4,6 @@ import Inference
 import Pipeline
 import Platform
 import Search
-import Server
 import Vectors
 
 extension HostedModel {

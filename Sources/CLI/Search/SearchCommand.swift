@@ -6,7 +6,6 @@ import JSON
 import Pipeline
 import Platform
 import Search
-import Server
 import Vectors
 
 enum SearchCommand {

@@ -6,6 +6,7 @@
 // whole parts stay, and files that are not in it any more are indexed again.
 
 import JSON
+import Pipeline
 import Platform
 import Search
 import Vectors

@@ -2,6 +2,7 @@
 
 import HTTP
 import JSON
+import Pipeline
 import Platform
 import Search
 import Vectors

@@ -1,7 +1,6 @@
 // A loaded model as an index wants it.
 
 import Inference
-package import Pipeline
 import Platform
 package import Search
 import Tokenizers
