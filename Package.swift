@@ -62,15 +62,15 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 780, "CLI": 8_760, "Chat": 6_270, "Checkpoint": 3_000,
-  "Compute": 8_360, "Decoding": 1_830, "Fetch": 410, "Grammar": 12_290,
-  "HTTP": 4_360, "Hub": 2_840, "Inference": 5_800, "JSON": 960,
-  "Jinja": 5_380, "KernelTypes": 700, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,
-  "KernelsAVX512": 3_660, "KernelsAVXVNNI": 630, "KernelsDotprod": 1_270, "KernelsI8MM": 1_270,
-  "KernelsNEON": 2_090, "KernelsShared": 260, "MLXServe": 1_240, "Media": 2_880,
-  "Models": 8_180, "Pipeline": 2_040, "Platform": 3_880,
-  "Sampling": 470, "Search": 4_100, "Server": 20_273, "Tokenizers": 5_590,
-  "Vectors": 6_000, "Wire": 8_950, "mlxserve": 30,
+  "CAPI": 770, "CLI": 8_620, "Chat": 6_230, "Checkpoint": 3_000,
+  "Compute": 8_320, "Decoding": 1_830, "Fetch": 400, "Grammar": 12_230,
+  "HTTP": 4_350, "Hub": 2_840, "Inference": 5_750, "JSON": 1_020,
+  "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,
+  "KernelsAVX512": 3_660, "KernelsAVXVNNI": 620, "KernelsDotprod": 1_270, "KernelsI8MM": 1_270,
+  "KernelsNEON": 2_090, "KernelsShared": 250, "MLXServe": 1_220, "Media": 2_870,
+  "Models": 8_110, "Pipeline": 2_160, "Platform": 3_880,
+  "Sampling": 460, "Search": 4_100, "Server": 20_273, "Tokenizers": 5_340,
+  "Vectors": 5_970, "Wire": 8_950, "mlxserve": 20,
 ]
 
 /// Module → the modules it may import. `Tests/ArchitectureTests` reads this table and holds the sources to it.

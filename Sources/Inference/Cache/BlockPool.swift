@@ -159,6 +159,10 @@ struct BlockBytes {
 
   var narrow: Int { whole - sliding }
 
+  init(whole: Int = 1, sliding: Int = 0, mostWhole: Int = .max) {
+    (self.whole, self.sliding, self.mostWhole) = (whole, sliding, mostWhole)
+  }
+
   /// - Parameter rowsPerStep: most rows that a step computes of a sequence.
   init(_ shape: [KVLayerShape], _ format: KVFormat, rowsPerStep: Int) throws(ComputeError) {
     whole = try KVCache.bytesPerBlock(shape, format: format)

@@ -17,6 +17,8 @@ struct RequestContext: Sendable {
   /// Whether the work for it gives way to all other work.
   var givesWay = false
 
+  init(server: ServerContext, lease: ModelLease) { (self.server, self.lease) = (server, lease) }
+
   /// What a request over a connection works with. Its line in the log names the model.
   init(server: ServerContext, lease: ModelLease, for context: ConnectionContext) {
     self.init(server: server, lease: lease)
