@@ -6,13 +6,6 @@
 
 package import Platform
 
-extension ChildProcess.Bounds {
-  /// Those of curl for a transfer of so many bytes. It takes 2 MiB, and 8 for the stack of a look-up.
-  package init(curlFor bytes: Int, ledger: MemoryLedger?) {
-    self.init(memory: 24 << 20, seconds: 30 + bytes / (4 << 20), ledger: ledger)
-  }
-}
-
 /// What may be fetched.
 package struct FetchRules: Sendable {
   /// A host that the operator has named.
@@ -49,11 +42,12 @@ package final class Fetcher: Sendable {
   struct Network: Sendable {
     /// As `IPAddress.find`.
     var find: @Sendable (_ host: String, _ deadline: Instant, _ held: any Sendable) throws -> [IPAddress]?
-    /// As `ChildProcess.run` of curl, with a limit for the output.
-    var run:
+    /// As `Curl.send`.
+    var send:
       @Sendable (
-        _ arguments: [String], _ outputLimit: Int, _ deadline: Instant, _ isUnwanted: () -> Bool
-      ) throws -> (ending: ChildProcess.Ending, output: [UInt8])
+        _ request: Curl.Request, _ deadline: Instant, _ isUnwanted: () -> Bool, _ head: (Curl.Head) -> Bool,
+        _ body: (ArraySlice<UInt8>) -> Bool
+      ) throws(FetchError) -> Curl.Ending
   }
 
   private let rules: FetchRules
@@ -64,11 +58,6 @@ package final class Fetcher: Sendable {
   /// Fetches at the same time, with their look-ups.
   static let places = 8
   private static let redirectLimit = 3
-  /// Room for what curl says after the bytes.
-  private static let reportLimit = 16 << 10
-  /// Variables that say which certificates are trusted. Proxies are not used: they would look the host up again.
-  private static let variables = ["CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"]
-
   /// A fetcher that uses the program of its rules.
   ///
   /// - Parameter ledger: where the program's memory is claimed.
@@ -78,17 +67,13 @@ package final class Fetcher: Sendable {
 
   init(_ rules: FetchRules, ledger: MemoryLedger? = nil, network: Network?) {
     self.rules = rules
-    let program = rules.program ?? ""
-    let environment = Self.variables.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } }
+    let curl = Curl(program: rules.program ?? "", ledger: ledger)
     self.network =
       network
       ?? Network(
         find: { host, deadline, held in try IPAddress.find(host, until: deadline, holding: held) },
-        run: { arguments, limit, deadline, isUnwanted in
-          try ChildProcess.run(
-            program, arguments, environment: environment,
-            bounds: ChildProcess.Bounds(curlFor: limit, ledger: ledger), outputLimit: limit, until: deadline,
-            isUnwanted: isUnwanted)
+        send: { request, deadline, isUnwanted, head, body throws(FetchError) in
+          try curl.send(request, until: deadline, isUnwanted: isUnwanted, head: head, body: body)
         })
   }
 
@@ -106,7 +91,7 @@ package final class Fetcher: Sendable {
       let addresses = try addresses(of: url, until: deadline, place)
       switch try load(url, addresses, until: deadline, isUnwanted) {
       case .bytes(let bytes): return bytes
-      case .moved(let target): url = try WebURL(target)
+      case .moved(let target): url = try url.target(of: target)
       }
     }
     throw .tooManyRedirects(limit: Self.redirectLimit)
@@ -167,60 +152,37 @@ package final class Fetcher: Sendable {
   private func load(
     _ url: WebURL, _ addresses: [IPAddress], until deadline: Instant, _ isUnwanted: () -> Bool
   ) throws(FetchError) -> Answer {
-    let ending: ChildProcess.Ending
-    let output: [UInt8]
-    do {
-      (ending, output) = try network.run(
-        arguments(url, addresses), rules.byteLimit + Self.reportLimit, deadline, isUnwanted)
-    } catch PlatformError.file(_, _, ENOMEM) {
-      throw .busy
-    } catch {
-      throw .noProgram
-    }
-    // The report comes after the last line break: the body may hold any.
-    let end = output.lastIndex(of: 10) ?? output.endIndex
-    let report = output[end...].dropFirst().split(separator: UInt8(ascii: " "), maxSplits: 1)
-    let status = report.first.flatMap { Int(String(decoding: $0, as: UTF8.self)) } ?? 0
-    try check(ending, status: status, host: url.host)
-    if report.count == 2 { return .moved(String(decoding: report[1], as: UTF8.self)) }
-    guard (200..<300).contains(status) else { throw .status(status) }
-    guard end <= rules.byteLimit else { throw .tooLarge(limit: rules.byteLimit) }
-    return .bytes(Array(output[..<end]))
-  }
-
-  /// The meaning of curl's exit codes (its manual, "EXIT CODES").
-  private func check(
-    _ ending: ChildProcess.Ending, status: Int, host: String
-  ) throws(FetchError) {
+    var request = Curl.Request(url: url, fields: ["Accept: \(rules.accept)"], bytes: rules.byteLimit)
+    (request.userAgent, request.addresses) = (rules.userAgent, addresses)
+    let end = min(deadline, Instant.now.adding(seconds: rules.seconds))
+    var found: Curl.Head?
+    var body: [UInt8] = []
+    let ending = try network.send(
+      request, end, isUnwanted,
+      { head in
+        found = head
+        let announced = head["content-length"].flatMap { Int($0) } ?? 0
+        return (200..<300).contains(head.status) && announced <= rules.byteLimit
+      },
+      { bytes in
+        body += bytes
+        return body.count <= rules.byteLimit
+      })
     switch ending {
-    case .unwanted: throw .unwanted
-    case .tooMuchOutput, .exited(63): throw .tooLarge(limit: rules.byteLimit)
-    case .late, .exited(28): throw .tooSlow
-    case .exited(0): break
-    case .exited(7): throw .unreachable(host)
-    case .exited(22): throw .status(status)
-    case .exited(let code?) where Self.insecureCodes.contains(code): throw .insecure(host)
-    case .exited: throw .broken
+    case .cancelled: throw .unwanted
+    case .failed(let failure):
+      switch failure.kind {
+      case .connection: throw .unreachable(url.host)
+      case .time: throw .tooSlow
+      case .insecure: throw .insecure(url.host)
+      case .other: throw .broken
+      }
+    case .complete, .refused: break
     }
-  }
-
-  private static let insecureCodes: Set<Int32> = [35, 53, 54, 58, 59, 60, 64, 66, 77, 80, 82, 83, 90, 91]
-
-  private func arguments(_ url: WebURL, _ addresses: [IPAddress]) -> [String] {
-    let list = addresses.map { $0.bytes.count == 16 ? "[\($0.text)]" : $0.text }.joined(separator: ",")
-    // Whatever host curl reads in the URL, it connects to this name, which nobody has (RFC 6761), and which stands for
-    // the checked addresses. With the URL's own host, one that curl reads otherwise would be looked up.
-    let name = "checked.invalid"
-    return [
-      // First, or curl reads its user's settings.
-      "--disable", "--silent", "--globoff", "--proto", "=http,https", "--noproxy", "*", "--max-redirs", "0",
-      "--connect-to", "::\(name):\(url.port)", "--resolve", "\(name):\(url.port):\(list)",
-      // A server that sends less than 1 KiB in each second of ten is given up.
-      "--connect-timeout", "10", "--speed-time", "10", "--speed-limit", "1024", "--max-time",
-      "\(Int(rules.seconds))",
-      "--max-filesize", "\(rules.byteLimit)", "--fail", "--user-agent", rules.userAgent,
-      "--header", "Accept: \(rules.accept)", "--write-out", "\\n%{http_code} %{redirect_url}",
-      "--url", url.text,
-    ]
+    let status = found?.status ?? 0
+    if [301, 302, 303, 307, 308].contains(status), let place = found?["location"] { return .moved(place) }
+    guard (200..<300).contains(status) else { throw .status(status) }
+    guard ending == .complete else { throw .tooLarge(limit: rules.byteLimit) }
+    return .bytes(body)
   }
 }

@@ -34,7 +34,7 @@ struct HubClient: Sendable {
 
   init(_ settings: HubSettings, session: HubSession) throws(HubError) {
     (self.settings, self.session) = (settings, session)
-    curl = try Curl(settings)
+    curl = Curl(program: try HubSettings.curl.get(), ledger: settings.ledger)
   }
 
   // MARK: Questions
@@ -109,9 +109,8 @@ struct HubClient: Sendable {
     while true {
       var found: Curl.Head?
       var body: [UInt8] = []
-      let ending = try curl.send(
-        Curl.Request(url: url, token: token(for: url), bytes: Self.answerLimit),
-        isUnwanted: session.isUnwanted,
+      let ending = try send(
+        request(url, bytes: Self.answerLimit),
         head: { head in
           found = head
           return true
@@ -164,10 +163,12 @@ struct HubClient: Sendable {
       case (200, .complete), (206, .complete):
         // Where all that the server has is here, another try would bring the same: the list is wrong, or the file.
         guard partial.missingBytes > 0, head.flatMap(Self.total) != partial.count else { return }
-        try wait(&patience, after: nil, .broken("the answer ended early"), first)
+        try wait(&patience, after: nil, .failed(Curl.Failure("the answer ended early")), first)
       case (416, _):
         try partial.restart()
-        try wait(&patience, after: nil, .broken("it has fewer bytes than its list of files says"), first)
+        try wait(
+          &patience, after: nil, .failed(Curl.Failure("it has fewer bytes than its list of files says")),
+          first)
       case (200, _), (206, _), (nil, _): try wait(&patience, after: nil, ending, first)
       case (_, _): try wait(&patience, after: head, .complete, first)
       }
@@ -187,9 +188,10 @@ struct HubClient: Sendable {
       var found: Curl.Head?
       var failure: HubError?
       let start = partial.count
-      var request = Curl.Request(
-        url: url, token: token(for: url), start: start, rateLimit: rateLimit, bytes: partial.missingBytes)
-      request.countsAsDownload = hops == 0
+      var request = request(url, bytes: partial.missingBytes)
+      (request.start, request.rateLimit) = (start, rateLimit)
+      // The hub is to count a download.
+      if hops == 0 { request.fields.append("X-HF-Download-Counter: 1") }
       func isTaken(_ step: () throws(HubError) -> Bool) -> Bool {
         do throws(HubError) {
           return try step()
@@ -198,8 +200,8 @@ struct HubClient: Sendable {
           return false
         }
       }
-      let ending = try curl.send(
-        request, isUnwanted: session.isUnwanted,
+      let ending = try send(
+        request,
         head: { head in
           found = head
           guard head.status == 200 || head.status == 206 else { return false }
@@ -262,8 +264,26 @@ struct HubClient: Sendable {
   }
 
   /// The token is for the hub alone.
-  private func token(for url: WebURL) -> String? {
-    url.origin.utf8.elementsEqual(settings.place.origin.utf8) ? settings.token?.value : nil
+  private func request(_ url: WebURL, bytes: Int) -> Curl.Request {
+    var request = Curl.Request(url: url, bytes: bytes)
+    request.userAgent = settings.userAgent
+    (request.connectSeconds, request.stallSeconds) = (settings.connectSeconds, settings.stallSeconds)
+    if url.origin.utf8.elementsEqual(settings.place.origin.utf8), let token = settings.token?.value {
+      request.fields.append("Authorization: Bearer \(token)")
+    }
+    return request
+  }
+
+  private func send(
+    _ request: Curl.Request, head: (Curl.Head) -> Bool, body: (ArraySlice<UInt8>) -> Bool
+  ) throws(HubError) -> Curl.Ending {
+    do throws(FetchError) {
+      return try curl.send(request, isUnwanted: session.isUnwanted, head: head, body: body)
+    } catch .badURL(let problem) {
+      throw .badRedirect("the address cannot be used: \(problem)")
+    } catch {
+      throw .noProgram("\(curl.program) cannot be started")
+    }
   }
 
   private func moved(_ url: WebURL, _ head: Curl.Head, hops: Int) throws(HubError) -> WebURL {
@@ -311,8 +331,9 @@ struct HubClient: Sendable {
     let problem: String
     switch ending {
     case .cancelled: throw .cancelled
-    case .impossible(let words): throw .unreachable(host: url.host, problem: words)
-    case .broken(let words): problem = words
+    case .failed(let failure) where failure.isLasting:
+      throw .unreachable(host: url.host, problem: failure.words)
+    case .failed(let failure): problem = failure.words
     case .complete, .refused: problem = "status \(head?.status ?? 0)"
     }
     guard let seconds = patience.pause(after: ending == .complete ? head : nil) else {

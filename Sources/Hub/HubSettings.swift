@@ -37,11 +37,8 @@ package struct HubSettings: Sendable {
 
   /// The program that downloads, if it is there and new enough.
   package static var curl: Result<String, HubError> {
-    do throws(HubError) {
-      return .success(try Curl(HubSettings(version: "", variable: { _ in nil })).program)
-    } catch {
-      return .failure(error)
-    }
+    let (program, problem) = Curl.find()
+    return program.map { .success($0) } ?? .failure(.noProgram(problem))
   }
 
   /// Host and port as in a pasted address.

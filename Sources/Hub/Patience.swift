@@ -1,5 +1,6 @@
 // When a request is sent again, and after how long: the numbers of the hub's own client.
 
+import Fetch
 import Platform
 
 /// The tries of one thing that is wanted from the hub.

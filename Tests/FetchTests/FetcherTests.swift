@@ -50,8 +50,10 @@ import Testing
   /// A world of names, and of what curl says to each URL.
   private final class World: Sendable {
     let names: [String: [String]]
+    /// curl's exit code, and a body with a line behind it: a status, and where it leads.
     let answers: [String: (Int32, String)]
-    let commands = Monitor<[[String]]>([])
+    /// What curl was told.
+    let commands = Monitor<[String]>([])
 
     init(names: [String: [String]], answers: [String: (Int32, String)] = [:]) {
       self.names = names
@@ -68,10 +70,18 @@ import Testing
           }
           return all
         },
-        run: { arguments, _, _, _ in
-          self.commands.withLock { $0.append(arguments) }
-          let (code, output) = self.answers[arguments.last ?? ""] ?? (7, "\n000 ")
-          return (.exited(code), Array(output.utf8))
+        send: { request, _, _, head, body throws(FetchError) in
+          let lines = String(decoding: try Curl.configuration(request), as: UTF8.self)
+          self.commands.withLock { $0.append(lines) }
+          let (code, output) = self.answers[request.url.text] ?? (7, "\n000 ")
+          let report = output.split(separator: "\n").last?.split(separator: " ").map(String.init) ?? []
+          if let status = report.first.flatMap({ Int($0) }), status > 0 {
+            let fields = report.dropFirst().map { (name: "location", value: $0) }
+            guard head(Curl.Head(status: status, fields: fields)) else { return .refused }
+            let end = output.lastIndex(of: "\n") ?? output.startIndex
+            guard body(Array(output[..<end].utf8)[...]) else { return .refused }
+          }
+          return code == 0 ? .complete : .failed(Curl.meaning(of: code))
         })
     }
 
@@ -102,12 +112,10 @@ import Testing
       names: ["a.example": ["9.9.9.9", "2620:fe::fe"]], answers: [Self.a: (0, "one\ntwo\n200 ")])
     #expect(try world.fetch("http://A.example") == "one\ntwo")
     let command = try #require(world.commands.withLock { $0.first })
-    let joined = command.joined(separator: " ")
-    #expect(command.first == "--disable")
-    #expect(joined.contains("--connect-to ::checked.invalid:80"))
-    #expect(joined.contains("--resolve checked.invalid:80:9.9.9.9,[2620:fe:0:0:0:0:0:fe] "))
-    #expect(joined.contains("--noproxy * ") && joined.contains("--max-redirs 0 "))
-    #expect(command.suffix(2) == ["--url", Self.a])
+    #expect(command.hasPrefix("url = \"\(Self.a)\"\n"))
+    #expect(command.contains("\nconnect-to = \"::checked.invalid:80\"\n"))
+    #expect(command.contains("\nresolve = \"checked.invalid:80:9.9.9.9,[2620:fe:0:0:0:0:0:fe]\"\n"))
+    #expect(command.contains("\nnoproxy = \"*\"\n") && !command.contains("location"))
   }
 
   @Test(arguments: [
@@ -130,8 +138,8 @@ import Testing
         "http://a.example:80/nowhere": (0, "\n304 "), "http://c.example:80/": (0, "secret\n200 "),
       ])
     #expect(try world.fetch("http://a.example/") == "image")
-    let commands = world.commands.withLock { $0.map { $0.joined(separator: " ") } }
-    #expect(commands.count == 2 && commands[1].contains("checked.invalid:443:8.8.8.8 "))
+    let commands = world.commands.withLock { $0 }
+    #expect(commands.count == 2 && commands[1].contains("\"checked.invalid:443:8.8.8.8\""))
     #expect(refusal(world, "http://a.example/in") == .privateHost("c.example"))
     guard case .badURL = refusal(world, "http://a.example/file") else {
       Issue.record("a redirect to a file was followed")
@@ -158,10 +166,10 @@ import Testing
   }
 
   @Test(arguments: [
-    (Int32(7), "\n000 ", FetchError.unreachable("a.example")), (22, "\n404 ", .status(404)),
-    (28, "half\n200 ", .tooSlow), (63, "\n200 ", .tooLarge(limit: 20_971_520)),
-    (60, "\n000 ", .insecure("a.example")), (56, "half\n200 ", .broken), (0, "no report", .status(0)),
-    (0, "", .status(0)),
+    (Int32(7), "\n000 ", FetchError.unreachable("a.example")), (0, "\n404 ", .status(404)),
+    (28, "half\n200 ", .tooSlow), (60, "\n000 ", .insecure("a.example")),
+    (35, "\n000 ", .insecure("a.example")), (56, "half\n200 ", .broken), (6, "\n000 ", .broken),
+    (0, String(repeating: "x", count: 20_971_521) + "\n200 ", .tooLarge(limit: 20_971_520)),
   ])
   func `what curl says is told in words`(code: Int32, output: String, expected: FetchError) {
     let world = World(names: ["a.example": ["9.9.9.9"]], answers: [Self.a: (code, output)])
@@ -183,10 +191,10 @@ import Testing
     let isOpen = Monitor(false)
     let network = Fetcher.Network(
       find: { _, _, _ in IPAddress([9, 9, 9, 9]).map { [$0] } },
-      run: { _, _, _, _ in
+      send: { _, _, _, head, body throws(FetchError) in
         started.update { $0 += 1 }
         let _: Bool? = isOpen.wait { $0 ? true : nil }
-        return (.exited(0), Array("x\n200 ".utf8))
+        return head(Curl.Head(status: 200, fields: [])) && body([120]) ? .complete : .refused
       })
     let fetcher = Fetcher(rules, network: network)
     let later = Instant.now.adding(seconds: 60)
