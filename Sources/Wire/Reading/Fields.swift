@@ -439,7 +439,7 @@ package struct Fields {
     _ field: String, maxCount: Int, _ words: @autoclosure () -> Words = "",
     read: (inout Fields) throws(APIError) -> Value
   ) throws(APIError) -> [Value]? {
-    let values = try array(field, minCount: 1, maxCount: maxCount, words())
+    let values = try array(field, minCount: 1, maxCount: maxCount, words(), like: "")
     if let inner = notes?.inner(of: field) {
       var part = try part([:], "\(name(of: field))[0]", inner)
       _ = try read(&part)
