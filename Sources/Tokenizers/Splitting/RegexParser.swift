@@ -2,6 +2,7 @@
 
 /// Reads one expression.
 package struct RegexParser {
+  /// Whose rules the text follows.
   package enum Notation {
     /// ECMA 262 with the flag `u`, and the leniency of its annex B for lone braces. Trees tell which texts match, so lazy
     /// and greedy repetitions are the same.
@@ -26,6 +27,7 @@ package struct RegexParser {
   /// Most ranges of one class, before equal ones are joined; a letter of any script takes about 650.
   private static let rangeLimit = 40_000
 
+  /// The tree of an expression of at most `lengthLimit` bytes.
   package static func parse(_ text: String, as notation: Notation) throws(RegexProblem) -> RegexTree {
     guard text.utf8.count <= lengthLimit else {
       throw .tooLarge("a regular expression has more than \(lengthLimit) bytes")
