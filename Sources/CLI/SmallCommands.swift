@@ -25,7 +25,8 @@ enum HealthCommand {
     let status = Probe.status(host: host, port: port, path: "/ready", seconds: flags.decimal("timeout") ?? 3)
     guard status == 200 else {
       Terminal.printError(
-        "mlxserve: " + (status.map { "not ready: status \($0)" } ?? "nobody answers on \(host) port \(port)"))
+        "mlxserve: " + (status.map { "not ready: status \($0)" } ?? "nothing answers on \(host) port \(port)")
+      )
       return ExitCode.checkFailed
     }
     Terminal.print("ready")

@@ -189,7 +189,7 @@ package struct StructuralTag {
     default:
       guard let min = format["min"]?.intValue, let max = format["max"]?.intValue, min >= 0,
         max == -1 || max >= min
-      else { throw .malformed(path: path, reason: "'min' and 'max' are no range") }
+      else { throw .malformed(path: path, reason: "'min' and 'max' are not a range") }
       return .repeated(inner, min: min, max: max == -1 ? nil : max)
     }
   }

@@ -21,7 +21,7 @@ extension WeightMap {
     guard weight.shape == leading + [rows, columns] else {
       throw wrongShape(weight, expected: leading + [rows, columns])
     }
-    guard columns % 32 == 0 else { throw fault(weightName, "\(columns) inputs are no multiple of 32") }
+    guard columns % 32 == 0 else { throw fault(weightName, "\(columns) inputs are not a multiple of 32") }
     if let index = notNumber(weight.bytes) {
       throw fault(weightName, "NaN at element \(index)")
     }
@@ -215,7 +215,7 @@ extension WeightMap {
     let bytes = try tensor(place, shape: shape).bytes
     guard bytes.count <= 1 << 16, let state = try? JSONValue(parsing: Array(bytes)),
       let object = state.objectValue
-    else { throw fault(place, "quant_state is no JSON object") }
+    else { throw fault(place, "quant_state is not a JSON object") }
     return object
   }
 

@@ -161,7 +161,7 @@ extension WeightMap {
   ) throws(CheckpointError) -> WeightTensors {
     var matrix = try matrix(name, rows: rows, columns: columns, bits: 4, groupSize: layout.groupSize)
     guard byInputs else { return try awqByOutputs(name, &matrix, bias: bias) }
-    guard rows % 8 == 0 else { throw fault(name, "\(rows) outputs are no multiple of 8") }
+    guard rows % 8 == 0 else { throw fault(name, "\(rows) outputs are not a multiple of 8") }
     let words = StoredWords(try tensor(name + ".qweight", shape: [columns, rows / 8]))
     let scales = try floats(name + ".scales", shape: [matrix.groups, rows])
     let zeros =
@@ -222,7 +222,7 @@ extension WeightMap {
     if has(name + ".weight_shape") { try checkShape(name, rows: rows, columns: columns) }
     let bits = stored[1] * 32 / columns
     guard QuantizationConfig.bitWidths.contains(bits), stored[1] == columns * bits / 32 else {
-      throw fault(name, "\(stored[1]) words per row for \(columns) inputs are no width that has a kernel")
+      throw fault(name, "\(stored[1]) words per row for \(columns) inputs: no kernel has this width")
     }
     var matrix = try matrix(name, rows: rows, columns: columns, bits: bits, groupSize: columns / groups)
     let order = try has(name + ".weight_g_idx") ? order(name, ".weight_g_idx", matrix) : nil
@@ -342,7 +342,7 @@ extension WeightMap {
   private func ternary(
     _ name: String, rows: Int, columns: Int, bias: TensorView?
   ) throws(CheckpointError) -> WeightTensors {
-    guard rows % 4 == 0 else { throw fault(name, "\(rows) outputs are no multiple of 4") }
+    guard rows % 4 == 0 else { throw fault(name, "\(rows) outputs are not a multiple of 4") }
     let bytes = try tensor(name + ".weight", shape: [rows / 4, columns])
     guard bytes.dtype == .u8 else {
       throw fault(name, "elements of type \(bytes.dtype.rawValue), expected U8")

@@ -228,7 +228,7 @@ extension WeightMap {
     guard columns % 32 == 0 else {
       throw .badQuantization(
         file: fileName(name + "_blocks"), tensor: blocks.name,
-        problem: "\(columns) inputs are no multiple of 32")
+        problem: "\(columns) inputs are not a multiple of 32")
     }
     if scales.bytes.contains(255) {
       throw fault(name + "_scales", "scales must be finite; 255 is not")

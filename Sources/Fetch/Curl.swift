@@ -186,7 +186,7 @@ package struct Curl: Sendable {
     switch code {
     case 5: Failure("the proxy's name is not known", isLasting: true)
     case 6: Failure("its name is not known")
-    case 7: Failure("it takes no connection", .connection)
+    case 7: Failure("it refuses connections", .connection)
     case 18: Failure("the answer ended early")
     case 28: Failure("nothing came for too long", .time)
     case 35, 53, 54: Failure("no secure connection could be made", .insecure)

@@ -29,7 +29,7 @@ package enum FetchError: Error, Sendable, Equatable, CustomStringConvertible {
     case .unknownHost(let host): "the host '\(host)' is not known"
     case .privateHost(let host):
       "the host '\(host)' has no public address; nothing is fetched from private networks"
-    case .unreachable(let host): "the host '\(host)' takes no connection"
+    case .unreachable(let host): "the host '\(host)' refuses connections"
     case .insecure(let host): "no secure connection to '\(host)' could be made; its certificate may be wrong"
     case .status(let status): "its server answered with status \(status)"
     case .tooManyRedirects(let limit): "it leads to more than \(limit) other places"

@@ -110,7 +110,7 @@ package struct FileSelection: Sendable, Equatable {
         return "it has GGUF files only; take an MLX conversion of the model (mlx-community has many)"
       }
       if paths.contains("adapter_config.json") {
-        return "it is an adapter (LoRA) and no model; take the model, with the adapter fused into it"
+        return "it is an adapter (LoRA), not a model; take the model with the adapter fused into it"
       }
       if has(".bin") || has(".pt") || has(".pth") {
         return "its weights are pickles, which can run code; take a repository with .safetensors files"

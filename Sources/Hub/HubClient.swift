@@ -90,7 +90,7 @@ struct HubClient: Sendable {
       else { continue }
       let text = String(link[link.index(after: start)..<end])
       guard let url = try? settings.place.target(of: text) else {
-        throw .badRedirect("its next page is no address")
+        throw .badRedirect("its next page is not an address")
       }
       // Below the endpoint's own path, if it has one.
       let prefix = base.dropFirst(settings.place.origin.utf8.count)
@@ -130,7 +130,7 @@ struct HubClient: Sendable {
         do {
           return (try JSONValue(parsing: body, maxValues: 400_000), head)
         } catch {
-          throw .notTheHub(host: settings.host, problem: "what it answers is no JSON")
+          throw .notTheHub(host: settings.host, problem: "its answer is not JSON")
         }
       case 301, 302, 303, 307, 308:
         hops += 1
@@ -291,7 +291,7 @@ struct HubClient: Sendable {
       throw .badRedirect("to more than \(Self.redirectLimit) places in a row")
     }
     guard let location = head["location"], let target = try? url.target(of: location) else {
-      throw .badRedirect("to what is no http or https address")
+      throw .badRedirect("to what is not an http or https address")
     }
     guard target.isSecure || !settings.place.isSecure else {
       throw .badRedirect("from https to http, at \(target.host)")

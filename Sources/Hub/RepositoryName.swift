@@ -139,7 +139,7 @@ package struct ModelReference: Sendable, Hashable {
       (1...200).contains(bytes.count)
       && bytes.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "\\") }
       && parts.allSatisfy { !$0.isEmpty && $0.first != UInt8(ascii: ".") }
-    guard isPlain else { throw .badName(text, problem: "its revision is no branch, tag or commit") }
+    guard isPlain else { throw .badName(text, problem: "its revision is not a branch, tag or commit") }
   }
 
   /// A pasted address: what follows the name says `tree/REVISION`, `blob/REVISION/FILE` or something else.

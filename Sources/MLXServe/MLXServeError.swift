@@ -93,7 +93,7 @@ extension ServerOptions {
     }
     guard HostRules.isLoopback(host) || Authority.isNumeric(host) else {
       throw MLXServeError(
-        .invalidArgument, "the host is no numeric address of this machine, such as 127.0.0.1 or ::1",
+        .invalidArgument, "the host is not a numeric address of this machine, such as 127.0.0.1 or ::1",
         setting: "host")
     }
     guard HostRules.isLoopback(host) || !apiKeys.isEmpty else {

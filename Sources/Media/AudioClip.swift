@@ -56,7 +56,7 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
       "the sound lasts \(Self.decimal(seconds)) seconds; at most \(limit) are taken. "
         + "Cut it into pieces of at most \(limit) seconds."
     case .unsupportedFormat(let name): "this is \(name), and only WAV is read. \(Self.advice)"
-    case .unrecognised: "this is no WAV file: it does not begin with RIFF and WAVE. \(Self.advice)"
+    case .unrecognised: "this is not a WAV file: it does not begin with RIFF and WAVE. \(Self.advice)"
     case .unsupportedEncoding(let name):
       "the WAV file holds \(name); PCM, floats, A-law and mu-law are read. \(Self.advice)"
     case .missingChunk(let name): "the WAV file has no '\(name)' chunk before it ends. Send the whole file."

@@ -99,7 +99,9 @@ struct JPEGDecoder {
       case 0xDB: try readQuantization(body)
       case 0xDD:
         var inner = ByteReader(bytes, in: body)
-        guard let interval = inner.number(2) else { throw JPEG.damaged("its restart interval is no number") }
+        guard let interval = inner.number(2) else {
+          throw JPEG.damaged("its restart interval is not a number")
+        }
         restartInterval = interval
       case 0xE0: hasJFIF = hasJFIF || bytes[body].starts(with: "JFIF\0".utf8)
       case 0xE1:

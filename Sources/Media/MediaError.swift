@@ -17,7 +17,7 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .unknownFormat(let name):
-      (name.map { "\($0) cannot be read here" } ?? "the bytes are no image that can be read here")
+      (name.map { "\($0) cannot be read here" } ?? "the bytes are not an image that can be read here")
         + "; send PNG or JPEG"
     case .damaged(let format, let problem): "the \(format) is damaged: \(problem)"
     case .unsupported(let format, let feature): "the \(format) uses \(feature), which cannot be read here"

@@ -183,7 +183,7 @@ struct PNGFile {
         header = try PNGHeader(&inner)
       case "PLTE":
         guard body.count % 3 == 0, body.count <= 768, data.isEmpty else {
-          throw PNG.damaged("its palette is no palette")
+          throw PNG.damaged("its palette is malformed")
         }
         palette = Array(bytes[body])
       case "IDAT": data += bytes[body]

@@ -202,7 +202,7 @@ package struct Embedder: Sendable {
   ///
   /// - Parameters:
   ///   - poll: how often `isUnwanted` is asked, seconds.
-  ///   - isUnwanted: whether nobody waits for the result any more.
+  ///   - isUnwanted: whether no client waits for the result any more.
   package func encode(
     _ texts: [EmbeddingText], priority: EmbeddingPriority = .interactive, tenant: UInt64 = 0,
     poll: Double = 0.025, isUnwanted: () -> Bool = { false }
@@ -330,7 +330,7 @@ package enum EmbeddingError: Error, Sendable, CustomStringConvertible {
     case .tooManyTokens(let tokens, let limit):
       "all inputs together have \(tokens) tokens, more than \(limit); send fewer at once"
     case .engine(let error): "\(error)"
-    case .unwanted: "nobody waits for the vectors any more"
+    case .unwanted: "no client waits for the vectors any more"
     }
   }
 }

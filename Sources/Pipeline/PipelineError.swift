@@ -32,7 +32,7 @@ package enum PipelineError: Error, CustomStringConvertible {
         + "it is a base model; serve it and use /v1/completions"
     case .noTools(let model): "the chat template of \(model) has no tools; leave them out"
     case .badTool(let index):
-      "tools[\(index)] is no tool: write {\"type\": \"function\", \"function\": {\"name\": ..., \"parameters\": ...}}"
+      "tools[\(index)] is not a tool: write {\"type\": \"function\", \"function\": {\"name\": ..., \"parameters\": ...}}"
     case .prompt(let error): "\(error)"
     case .engine(let error): "\(error)"
     case .rules(let error): "\(error)"

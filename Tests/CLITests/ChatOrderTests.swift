@@ -127,10 +127,10 @@ struct ChatOrderTests {
     func told(_ text: TypedText) throws -> String? {
       try AttachedFiles(text, rules: MediaRules(), model: "m").unknownWords
     }
-    #expect(try told(TypedText(typed: "ask @alice")) == "@alice is no file here, and stays text")
+    #expect(try told(TypedText(typed: "ask @alice")) == "@alice is not a file here, so it stays text")
     #expect(
       try told(TypedText(typed: "@a @b @c @d @@ -1 @@"))
-        == "@a, @b, @c and others are no files here, and stay text")
+        == "@a, @b, @c and others are not files here, so they stay text")
     #expect(try told(TypedText(typed: "@@ a@b.example @")) == nil)
     #expect(try told(TypedText(data: "@alice")) == nil)
   }

@@ -124,7 +124,7 @@ def check_refusals(s):
                          8, 0.0, float("nan"))
     cases = [
         (b"ID3\x04\0\0", "MP3"), (b"fLaC\0\0\0\x22", "FLAC"), (b"OggS" + bytes(60), "Ogg"), (b"\0\0\0 ftypM4A ", "M4A"),
-        (b"\x1aE\xdf\xa3", "WebM"), (b"FORM\0\0\0\0AIFF", "AIFF"), (b"", "no WAV"), (good[:100], "only 56 are left"),
+        (b"\x1aE\xdf\xa3", "WebM"), (b"FORM\0\0\0\0AIFF", "AIFF"), (b"", "not a WAV"), (good[:100], "only 56 are left"),
         (good[:30], "fmt "), (wav(30.01), "at most 30"), (wav(0.005), "at least 11"), (floats, "nan"),
         (good.replace(struct.pack("<I", 16000), struct.pack("<I", 100)), "sample rate is 100"),
     ]

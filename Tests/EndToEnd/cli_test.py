@@ -649,7 +649,7 @@ def test_weights_are_prepared_once(server):
         place = ["--prepared-dir", folder]
         result = run(server, "prepare", server.demo, *place)
         if result.returncode == 2:
-            assert "there is nothing to prepare" in result.stderr, result
+            assert "nothing needs preparing" in result.stderr, result
             return "SKIPPED: the kernels of this CPU read weights as they lie in the files"
         file = pathlib.Path(result.stdout.strip())
         assert file.parent == pathlib.Path(folder).resolve() and file.stat().st_size > 1 << 20, result
@@ -739,7 +739,7 @@ def test_only_typed_words_name_files(server):
         assert 20 < tokens("Explain.", diff)[0] < 300
         plain, named = tokens("Repeat.", "of some text\n")[0], tokens("Repeat.", f"@{secret}\n")[0]
         assert abs(named - plain) < 60 < tokens(f"Repeat. @{secret}", "of some text\n")[0] - plain, (plain, named)
-        assert "@nobody is no file here, and stays text" in tokens("Ask @nobody.", "")[1]
+        assert "@nobody is not a file here, so it stays text" in tokens("Ask @nobody.", "")[1]
         # Lines of a chat that come through a pipe are data, too.
         answers = run(server, "chat", server.demo, "--max-tokens", 1, input=f"@{secret}\n@/nowhere/x.png\n")
         assert answers.returncode == 0 and "cannot open" not in answers.stderr, answers
@@ -763,7 +763,7 @@ def test_a_paste_names_no_file(server):
             chat.expect(">>> ")
             chat.type(f"@nobody @\x1b[200~{secret}\x1b[201~\r")
             told = chat.expect("tokens/s]")
-            assert "added secret.txt" in told and "@nobody is no file here" in told, told
+            assert "added secret.txt" in told and "@nobody is not a file here" in told, told
             chat.expect(">>> ")
             kept = pathlib.Path(folder) / "kept.json"
             chat.type(f"/save {kept}\r")

@@ -289,7 +289,7 @@ def test_passing_troubles_pass_and_others_end(server):
         endpoint = hub.endpoint
     hub.cache.parent.mkdir(exist_ok=True)
     result = pull(server, hub, code=6, HF_ENDPOINT=endpoint)
-    assert "takes no connection" in result.stderr, result.stderr
+    assert "refuses connections" in result.stderr, result.stderr
     shutil.rmtree(hub.cache.parent)
 
 

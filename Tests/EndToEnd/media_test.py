@@ -349,7 +349,7 @@ def test_images_by_path_in_a_terminal(server):
             chat.expect("tokens/s]")
             chat.expect(">>> ")
             chat.type("What is @/nowhere/at/all.png\r")
-            chat.expect("is no file here")
+            chat.expect("is not a file here")
             chat.expect("tokens/s]")
             chat.expect(">>> ")
             chat.type("/show\r")

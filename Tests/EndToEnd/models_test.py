@@ -313,7 +313,7 @@ def test_models_that_make_no_sense_are_refused(s):
         (("--model", demo, "--memory", "6X"), "--memory '6X'"),
         (("--model", demo, "--memory", "1M"), "are left of --memory 1 MiB"),
         (("--model", demo, "--preload", "y"), "--preload 'y'"),
-        (("--models-dir", "/none/such"), "this is no folder"),
+        (("--models-dir", "/none/such"), "not a folder"),
     ):
         found = run(*flags)
         assert found[0] == 2 and word in found[1], (flags, found)

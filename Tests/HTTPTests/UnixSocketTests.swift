@@ -83,7 +83,7 @@ import Testing
     close(descriptor)
     let error = #expect(throws: SocketError.self) { try listener(UnixPlace(path: path)).start() }
     #expect(
-      error?.description == "cannot listen on \(path): something that is no socket stands there")
+      error?.description == "cannot listen on \(path): something other than a socket is there")
     #expect(File.exists(path))
     unlink(path)
   }

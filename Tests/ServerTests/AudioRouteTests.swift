@@ -95,7 +95,7 @@ import Wire
     #expect(refusal([audio("!")], core)?.code == "invalid_value")
     #expect(refusal([audio("attachment:none")], core)?.param == place + ".data")
     for (bytes, words) in [
-      (Array("fLaC1234".utf8), "FLAC"), ([1, 2, 3], "no WAV"), (wav(samples: 480_001), "at most 30"),
+      (Array("fLaC1234".utf8), "FLAC"), ([1, 2, 3], "not a WAV"), (wav(samples: 480_001), "at most 30"),
       (wav(samples: 160), "at least 11"), (Array(wav(samples: 1000).prefix(500)), "only 456 are left"),
     ] {
       let error = refusal([audio(Base64.encode(bytes))], core)

@@ -32,7 +32,7 @@ import Testing
     // Without its mark, which is no UTF-8, but with its zeros.
     let wide = KeyFile("s\0k\0-\0" + "1\0\n\0")
     let error = try #require(throws: KeyError.self) { try KeyRing(file: wide.path) }
-    #expect(error.description.hasSuffix("line 1: this is no text in UTF-8: save the file as that"))
+    #expect(error.description.hasSuffix("line 1: this is not UTF-8 text: save the file as UTF-8"))
   }
 
   @Test func `a role stands after the name, and old files mean what they meant`() throws {

@@ -52,9 +52,9 @@ struct AttachedFiles {
   /// What a person is told of words that look like files and are none.
   var unknownWords: String? {
     guard let first = unknown.first else { return nil }
-    guard unknown.count > 1 else { return "\(first) is no file here, and stays text" }
+    guard unknown.count > 1 else { return "\(first) is not a file here, so it stays text" }
     let shown = unknown.prefix(3).joined(separator: ", ") + (unknown.count > 3 ? " and others" : "")
-    return "\(shown) are no files here, and stay text"
+    return "\(shown) are not files here, so they stay text"
   }
 
   /// Whether a text is nothing but paths of images or clips that are there, as a terminal writes files that are dropped on it.
@@ -115,7 +115,7 @@ struct AttachedFiles {
       case .text:
         let bytes = try File.read(path, limit: Self.textLimit)
         guard let content = String(validating: bytes, as: UTF8.self) else {
-          throw Problem(description: "it is no text in UTF-8")
+          throw Problem(description: "it is not UTF-8 text")
         }
         text += "\n\n```\(name)\n\(content)\n```\n\n"
       }

@@ -27,7 +27,7 @@ enum ChatCommand {
       let input = TerminalMode.readAll(limit: inputLimit)
       guard let input, let text = String(validating: input, as: UTF8.self) else {
         throw UsageError.unexpectedArgument(
-          "standard input, which is no text of at most \(inputLimit >> 20) MB")
+          "standard input, which is not text of at most \(inputLimit >> 20) MB")
       }
       // What a file ends with is not part of a question.
       let context = text.last == "\n" ? String(text.dropLast()) : text

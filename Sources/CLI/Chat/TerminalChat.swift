@@ -393,7 +393,7 @@ private struct AnswerPrinter {
       write("→ \(Self.safe(name))(", .call)
     case .toolCallArguments(let text): write(Self.safe(text), .call)
     case .toolCallEnded: write(")", .call)
-    case .toolCallsFailed: write(Terminal.dimmed(" … is no call after all:"), .call)
+    case .toolCallsFailed: write(Terminal.dimmed(" … is not a call after all:"), .call)
     case .finish: Terminal.write(text.finish() + "\n")
     }
   }

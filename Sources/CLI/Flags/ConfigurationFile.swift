@@ -63,7 +63,7 @@ struct ConfigurationFile {
     _ bytes: [UInt8], path: String, flags: [Flag]
   ) throws(UsageError) -> [Setting] {
     guard let text = String(validating: bytes, as: UTF8.self) else {
-      throw .badSetting(place: path, problem: "this is no text in UTF-8")
+      throw .badSetting(place: path, problem: "this is not UTF-8 text")
     }
     let lines = File.withoutMark(Array(text.utf8)).split(separator: 10, omittingEmptySubsequences: false)
     var settings: [Setting] = []

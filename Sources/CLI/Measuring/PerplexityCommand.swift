@@ -109,7 +109,7 @@ enum PerplexityTextError: Error, CustomStringConvertible {
     switch self {
     case .empty(let path): "\(path) is empty: give a file with some text"
     case .notUTF8(let path): "\(path) is not UTF-8: convert it, for example with 'iconv -t UTF-8'"
-    case .notIDs(let path): "\(path) is no JSON array of token ids, such as [1, 15, 7]"
+    case .notIDs(let path): "\(path) is not a JSON array of token ids, such as [1, 15, 7]"
     case .twoTexts: "--text and --ids both say what to predict: give one of them"
     }
   }

@@ -46,7 +46,7 @@ enum ModelLocator {
     throw .badName(
       text,
       problem:
-        "it is no folder here, no short name ('mlxserve models' lists them) and nothing like OWNER/NAME"
+        "it is not a folder, not a short name ('mlxserve models' lists them), and not OWNER/NAME"
         + (near.isEmpty ? "" : "; did you mean " + near.joined(separator: ", ") + "?"))
   }
 

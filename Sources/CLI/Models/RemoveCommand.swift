@@ -14,7 +14,7 @@ enum RemoveCommand {
     for removal in removals { Terminal.tell("removes \(removal.words), \(Size.words(removal.bytes))") }
     if !flags.isSet("yes") {
       guard isatty(STDIN_FILENO) == 1, Terminal.errorIsTerminal else {
-        throw UsageError.missingFlag("yes", hint: "there is nobody to ask here")
+        throw UsageError.missingFlag("yes", hint: "nobody can be asked here")
       }
       StandardStream.write("Remove? [y/N] ", to: STDERR_FILENO)
       guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {

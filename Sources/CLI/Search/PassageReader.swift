@@ -67,7 +67,7 @@ struct PassageReader {
   private func line(_ text: [UInt8], _ fault: (String) -> PassageLineError) throws(PassageLineError) -> Line {
     guard let value = try? JSONValue(parsing: text), let body = value["text"]?.stringValue,
       let document = value["document"]?.stringValue, !document.isEmpty
-    else { throw fault("it is no object with 'document', 'text' and 'vectors'") }
+    else { throw fault("it is not an object with 'document', 'text' and 'vectors'") }
     if let model = value["model"]?.stringValue, model != fingerprint {
       throw fault("its vectors are those of another model, or of another version of mlxserve")
     }

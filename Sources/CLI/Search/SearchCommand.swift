@@ -33,7 +33,7 @@ enum SearchCommand {
       throw UsageError.missingArgument("QUERY")
     }
     guard let place = File.resolved(folder), File.isDirectory(place) else {
-      throw UsageError.unusable(flag: "folder", reason: "'\(folder)' is no folder")
+      throw UsageError.unusable(flag: "folder", reason: "'\(folder)' is not a folder")
     }
     let notes = try SearchedFolder(place, flags)
     if let source = flags.text("import") {

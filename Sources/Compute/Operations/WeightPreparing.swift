@@ -25,7 +25,7 @@ package enum PreparingError: Error, Equatable, CustomStringConvertible {
   package var description: String {
     switch self {
     case .noPanels(let isa):
-      "the kernels of \(isa) read weights as they lie in the model's files: there is nothing to prepare. "
+      "the kernels of \(isa) read weights as they lie in the model's files: nothing needs preparing. "
         + "Those of AVX-512 VNNI, AVX-VNNI and arm64 in the fast mode have an order of their own."
     case .noWeights:
       "the model has no weights in its files that these kernels keep in another order: only affine ones are, and with "

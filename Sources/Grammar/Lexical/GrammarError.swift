@@ -26,7 +26,7 @@ package enum GrammarError: Error, Equatable, CustomStringConvertible {
     case .malformed(let path, let reason): "at '\(path)': \(reason)"
     case .unsatisfiable(let path, let reason): "nothing satisfies '\(path)': \(reason)"
     case .tooLarge(let reason): reason
-    case .unwanted: "compiling was given up, because nobody waits for the answer any more"
+    case .unwanted: "compiling was given up, because no client waits for the answer any more"
     }
   }
 }

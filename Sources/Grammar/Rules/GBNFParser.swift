@@ -20,7 +20,7 @@ struct GBNFParser {
       out.rules[name] = try parser.parseChoice(lines: false)
       out.names.append(name)
       if !parser.text.isAtEnd, !parser.text.isAtLineEnd {
-        throw parser.text.problem("text that is no part of a rule")
+        throw parser.text.problem("text that is not part of a rule")
       }
       parser.skipSpace(lines: true)
     }

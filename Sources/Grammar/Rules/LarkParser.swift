@@ -24,7 +24,7 @@ struct LarkParser {
       try parser.parseStatement()
       parser.skipSpace(lines: false)
       guard parser.text.isAtEnd || parser.text.isAtLineEnd else {
-        throw parser.text.problem("text that is no part of a rule")
+        throw parser.text.problem("text that is not part of a rule")
       }
       parser.skipSpace(lines: true)
     }
@@ -91,7 +91,7 @@ struct LarkParser {
     try parseAttributes()
     if text.take(".") {
       _ = text.take("-")
-      guard try text.number() != nil else { throw text.problem("the priority is no number") }
+      guard try text.number() != nil else { throw text.problem("the priority is not a number") }
     }
     skipSpace(lines: false)
     guard text.take(":") else { throw text.problem("':' is missing") }
@@ -416,7 +416,7 @@ struct LarkParser {
       }
     case ("substring_chunks", .array(let chunks)):
       for chunk in chunks {
-        guard let chunk = chunk.stringValue else { throw text.problem("a piece of %regex is no string") }
+        guard let chunk = chunk.stringValue else { throw text.problem("a piece of %regex is not a string") }
         pieces.append(Array(chunk.unicodeScalars))
       }
     default: throw text.unsupported("%regex with '\(name)'", "or with a value that is none of its kind")
@@ -440,7 +440,7 @@ struct LarkParser {
   private mutating func parseJSON(_ what: String) throws(GrammarError) -> JSONValue {
     skipSpace(lines: false)
     let start = text.at
-    guard text.current == "{" else { throw text.problem("\(what) is no object") }
+    guard text.current == "{" else { throw text.problem("\(what) is not an object") }
     var open = 0
     var isInString = false
     while let scalar = text.current {

@@ -174,7 +174,7 @@ struct ListeningSocket: Sendable {
     switch code {
     case EADDRINUSE: "another program uses this port. Stop it or choose another port"
     case EACCES: "this place needs more rights. Choose a port above 1023, or another folder"
-    case EADDRNOTAVAIL: "this machine has no such address"
+    case EADDRNOTAVAIL: "this machine does not have that address"
     default: String(cString: strerror(code))
     }
   }

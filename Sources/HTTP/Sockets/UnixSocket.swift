@@ -46,11 +46,11 @@ extension ListeningSocket {
   static func bind(unix place: UnixPlace, backlog: Int) throws(SocketError) -> ListeningSocket {
     func failure(_ reason: String) -> SocketError { .cannotListenOnPath(path: place.path, reason: reason) }
     guard var address = address(of: place.path) else {
-      throw failure("a path has from 1 to \(pathLimit - 1) bytes and no NUL")
+      throw failure("a path must have 1 to \(pathLimit - 1) bytes and no NUL")
     }
     if let status = UnixSocketFile.status(of: place.path) {
       guard status.st_mode & S_IFMT == S_IFSOCK else {
-        throw failure("something that is no socket stands there")
+        throw failure("something other than a socket is there")
       }
       guard isAbandoned(&address) else { throw failure("another program listens there. Stop it first") }
       unlink(place.path)

@@ -166,7 +166,7 @@ struct WebSocketFrameReader {
       guard !control.isEmpty else { return .close(code: nil) }
       guard control.count >= 2 else { throw Self.protocolError("a close frame has half a code") }
       let code = UInt16(control[0]) << 8 | UInt16(control[1])
-      guard Self.isValidCode(code) else { throw Self.protocolError("\(code) is no status to close with") }
+      guard Self.isValidCode(code) else { throw Self.protocolError("\(code) is not a status to close with") }
       guard String(validating: control[2...], as: UTF8.self) != nil else {
         throw Failure(code: 1007, reason: "a reason is not valid UTF-8")
       }

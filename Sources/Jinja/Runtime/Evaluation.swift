@@ -182,7 +182,7 @@ extension Interpreter {
     for argument in call.named { arguments.named.append((argument.name, try evaluate(argument.value))) }
     if let spread = call.namedSpread {
       guard case .dict(let dict) = try evaluate(spread) else {
-        throw failure("the argument after ** is no mapping")
+        throw failure("the argument after ** is not a mapping")
       }
       for entry in dict.entries {
         guard let name = entry.key.text else { throw failure("keywords must be strings") }

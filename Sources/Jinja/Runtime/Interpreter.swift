@@ -232,7 +232,7 @@ final class Interpreter {
     case .attribute(let name, let attribute, let at):
       position = at
       guard case .namespace(let namespace) = lookup(name) else {
-        throw failure("cannot set attribute '\(attribute)': '\(program.names[name])' is no namespace")
+        throw failure("cannot set attribute '\(attribute)': '\(program.names[name])' is not a namespace")
       }
       namespace.set(attribute, value)
     case .tuple(let targets, let at):

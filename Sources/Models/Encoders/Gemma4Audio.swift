@@ -114,7 +114,7 @@ final class Gemma4Audio: MediaEncoder {
 
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding {
     guard case .audio(let frames) = input.content, frames.bins == settings.bands else {
-      throw .unusableMedia("it is no spectrogram of \(settings.bands) bands")
+      throw .unusableMedia("it is not a spectrogram of \(settings.bands) bands")
     }
     return Gemma4AudioRun(self, frames)
   }

@@ -90,7 +90,7 @@ final class Gemma4Vision: MediaEncoder {
 
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding {
     guard case .image(let image) = input.content else {
-      throw .unusableMedia("it is no image")
+      throw .unusableMedia("it is not an image")
     }
     return try begin(
       width: image.width, height: image.height, samples: image.pixels.map { Float($0) / 255 })

@@ -24,7 +24,7 @@ package enum SearchError: Error, Equatable, CustomStringConvertible {
     case .index(let error): "\(error)"
     case .noMemory(let bytes):
       "\(max(1, bytes >> 20)) MiB of memory are needed, and they are not left: send less at once, or try again later"
-    case .cancelled: "nobody waits for the result any more"
+    case .cancelled: "no client waits for the result any more"
     }
   }
 }

@@ -74,7 +74,7 @@ package struct KeyRing: Sendable, Equatable {
   package init(file path: String) throws {
     let bytes = File.withoutMark(try File.read(path, limit: Self.fileBytes))
     if bytes.contains(0) {
-      throw KeyError.badLine(path: path, line: 1, problem: "this is no text in UTF-8: save the file as that")
+      throw KeyError.badLine(path: path, line: 1, problem: "this is not UTF-8 text: save the file as UTF-8")
     }
     for (index, line) in bytes.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated() {
       let text = Self.trimmed(line)

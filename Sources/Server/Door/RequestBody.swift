@@ -80,7 +80,7 @@ extension APIError {
 
   fileprivate static let damagedGzip = APIError(
     status: 400, code: "invalid_body",
-    message: "The body of your request is no whole gzip stream of one member.")
+    message: "The body of your request is not one complete gzip member.")
 
   fileprivate static let emptyBody = APIError(
     status: 400, code: "invalid_json", message: "The request has no body. Send a JSON object.")

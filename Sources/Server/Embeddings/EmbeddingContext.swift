@@ -26,7 +26,7 @@ extension ServerContext {
     guard embedder.service.limits.labels == 0 else {
       throw APIError(
         status: 400, code: "unsupported_operation", param: "model",
-        message: "The model '\(core.model.id)' makes scores and no vectors. Use /v1/rerank or /predict.")
+        message: "The model '\(core.model.id)' makes scores, not vectors. Use /v1/rerank or /predict.")
     }
     return EmbeddingContext(core: core, embedder: embedder)
   }

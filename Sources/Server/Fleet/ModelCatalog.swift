@@ -41,7 +41,7 @@ package struct ModelCatalog: Sendable {
         "two models or aliases are called '\(name)': give one another name, as in --model NAME=DIR"
       case .badName(let name):
         "'\(APIError.shortened(name))' cannot be the name of a model: it needs 1 to 200 bytes without control characters"
-      case .noFolder(let path): "--models-dir \(path): this is no folder"
+      case .noFolder(let path): "--models-dir \(path): not a folder"
       case .aliasOfNothing(let alias, let model):
         "--alias \(alias)=\(model): there is no model '\(model)'"
       }

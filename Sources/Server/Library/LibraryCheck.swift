@@ -23,7 +23,7 @@ extension Library {
     for (name, content) in try check.contents("attempts", [""], limit: 16) {
       // Empty where its writing was under way.
       let isRight = content.allSatisfy { (0x31...0x33).contains($0) } && content.count <= 1
-      check.tell("attempts/" + name, isRight ? nil : "it is no number of attempts")
+      check.tell("attempts/" + name, isRight ? nil : "it is not a number of attempts")
     }
     for fault in inventory {
       check.tell(fault.name + (fault.name == Inventory.name ? "" : json), fault.problem)

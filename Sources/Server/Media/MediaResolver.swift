@@ -98,7 +98,7 @@ final class MediaResolver {
   private func bytes(of data: String, _ part: MediaPart) throws(APIError) -> [UInt8] {
     if let name = part.attachment { return try attachment(name, part) }
     guard let bytes = Base64.decode(DataURL(data)?.encoded ?? data) else {
-      throw .invalidValue(part.field, "it is no base64")
+      throw .invalidValue(part.field, "it is not base64")
     }
     return bytes
   }
@@ -141,7 +141,7 @@ final class MediaResolver {
     if starts("data:") {
       guard let data = DataURL("data:" + String(decoding: url.utf8.dropFirst(5), as: UTF8.self)),
         let bytes = Base64.decode(data.encoded)
-      else { throw .invalidValue(part.field, "it is no data URL with base64") }
+      else { throw .invalidValue(part.field, "it is not a base64 data URL") }
       return bytes
     }
     if let name = part.attachment { return try attachment(name, part) }

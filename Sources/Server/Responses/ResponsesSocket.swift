@@ -66,7 +66,7 @@ final class ResponsesSocket {
           status: 400, code: "missing_required_parameter", param: "type",
           message: "Missing required parameter: 'type'.")
       case let type?:
-        throw .invalidValue("type", "'\(APIError.shortened(type))' is no event that a client can send")
+        throw .invalidValue("type", "'\(APIError.shortened(type))' is not an event that a client can send")
       }
     } catch {
       // A continuation that failed cannot be tried again from this connection's memory.

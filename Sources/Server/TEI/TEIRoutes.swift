@@ -152,7 +152,7 @@ struct TEIRoutes {
     let core = try server.textModel(body, scores: true, for: context)
     guard let embedder = core.model.embedder, embedder.service.limits.labels > 0, !embedder.takesInstruction
     else {
-      throw .unsupportedByModel("it is no classifier")
+      throw .unsupportedByModel("it is not a classifier")
     }
     let own = EmbeddingContext(core: core, embedder: embedder)
     let request = try TEIPredictRequest(body, limits: own.limits)

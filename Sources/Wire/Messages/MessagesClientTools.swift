@@ -92,7 +92,7 @@ enum MessagesClientTools {
       ("command", word(of: commands, "What to do.")),
       ("path", member("string", "Absolute path of a file or directory.")),
       ("file_text", member("string", "Of create: the content of the new file.")),
-      ("old_str", member("string", "Of str_replace: the text to replace, exactly as it stands in the file.")),
+      ("old_str", member("string", "For str_replace: the text to replace, exactly as in the file.")),
       ("new_str", member("string", "Of str_replace: the new text; without it the old text is deleted.")),
       (
         "insert_line",

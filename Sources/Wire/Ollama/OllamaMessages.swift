@@ -70,7 +70,7 @@ struct OllamaMessages {
     if text.utf8.starts(with: "data:".utf8) { return text }
     if text.utf8.starts(with: "iVBORw".utf8) { return "data:image/png;base64," + text }
     if text.utf8.starts(with: "/9j/".utf8) { return "data:image/jpeg;base64," + text }
-    throw .invalidValue(field, "it is no PNG and no JPEG in base64")
+    throw .invalidValue(field, "it is neither PNG nor JPEG in base64")
   }
 
   private mutating func readCalls(_ message: inout Fields) throws(APIError) -> [JSONValue] {

@@ -101,7 +101,7 @@ package struct ResponsesItemReader {
       result = identified(item.object, prefix: "item_")
     case let type where Self.refusedTypes.contains(type):
       throw .unsupportedValue("\(path).type", "'\(type)' items cannot be used here")
-    case let type: throw .invalidValue("\(path).type", "'\(APIError.shortened(type))' is no input item")
+    case let type: throw .invalidValue("\(path).type", "'\(APIError.shortened(type))' is not an input item")
     }
     input.items.append(result)
     input.paths.append(path)

@@ -23,7 +23,7 @@ package enum InputFile {
     let data = try part.requiredString("file_data")
     let url = DataURL(data)
     if url == nil, data.utf8.starts(with: "data:".utf8) {
-      throw .invalidValue(path, "it is no base64 data URL")
+      throw .invalidValue(path, "it is not a base64 data URL")
     }
     let type = url?.type
     let ending = name.map {
