@@ -415,7 +415,7 @@ def test_a_health_check_needs_no_other_program(server):
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     gone = run(server, "health", "--port", port)
-    assert gone.returncode == 1 and "nobody answers" in gone.stderr and not gone.stdout, gone
+    assert gone.returncode == 1 and "nothing answers" in gone.stderr and not gone.stdout, gone
     # One that answers late, one that answers nonsense, and a server that comes to its end.
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
