@@ -185,7 +185,7 @@ class SideBySide:
                 self.failed += int(counts[2]) if counts else 1
 
     def run(self):
-        lines = [threading.Thread(target=self.follow, args=(groups,)) for groups in ((0, 2), (1,))]
+        lines = [threading.Thread(target=self.follow, args=(groups,)) for groups in ((0,), (1, 2))]
         for line in lines:
             line.start()
         for line in lines:
