@@ -74,7 +74,8 @@ import Testing
     for (index, line) in page.lines.enumerated() where line.hasPrefix("|") {
       for name in Self.marked(line, "`") {
         count += 1
-        #expect(Self.isThere(name), "docs/develop/reliability.md:\(index + 1) names \(name), which is not there")
+        #expect(
+          Self.isThere(name), "docs/develop/reliability.md:\(index + 1) names \(name), which is not there")
       }
       // Titles of tests, in the table of promises.
       for title in Self.marked(
