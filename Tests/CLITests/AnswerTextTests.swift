@@ -88,6 +88,10 @@ struct AnswerTextTests {
     #expect(coloured("x = \"open\nfor", "python") == "x = <32m\"open>\n<35mfor>")
     for language in ["", "text", "brainf"] { #expect(coloured("if \"x\" # y", language) == "if \"x\" # y") }
     #expect(shown("```py\n\"open").hasSuffix("\"open\u{1B}[39m"))
+    // Nothing that the code has left open colours what comes after it.
+    #expect(
+      shown("```c\n/* open\n```\nx")
+        == "\u{1B}[2m```c\u{1B}[22m\n\u{1B}[90m/* open\n\u{1B}[39m\u{1B}[2m```\u{1B}[22m\nx")
     #expect(shown("```py\nif x\n```", markdown: false) == "```py\nif x\n```")
   }
 

@@ -119,10 +119,12 @@ struct AnswerText {
   private mutating func beginLine() -> String {
     isAtLineStart = false
     if word.hasPrefix("```") || word.hasPrefix("~~~") {
+      // What the code has left open, a comment or a string, ends with it.
+      let ending = code?.end() ?? ""
       code = isFenced ? nil : CodeColours(word.drop { $0 == "`" || $0 == "~" })
       isRaw = true
       column = TextWidth.of(lineStart + word)
-      return close() + styled(lineStart + word, "2")
+      return ending + close() + styled(lineStart + word, "2")
     }
     guard style.isMarkdown, !isFenced else {
       column = TextWidth.of(lineStart)
