@@ -115,8 +115,8 @@ def requests_of(target):
 class Client:
     """One thread's share of the load."""
 
-    def __init__(self, target, expected, seed, stores=True):
-        self.target, self.expected = target, expected
+    def __init__(self, target, expected, seed, stores=True, pause=0):
+        self.target, self.expected, self.pause = target, expected, pause
         self.chance = random.Random(seed)
         self.counts, self.problems = Counter(), []
         self.good = requests_of(target)
@@ -125,6 +125,7 @@ class Client:
     def run(self, count, end):
         while count > 0 and time.monotonic() < end and len(self.problems) < 5:
             count -= 1
+            time.sleep(self.chance.random() * 2 * self.pause)
             kind = self.chance.random()
             try:
                 if kind < 0.1:
@@ -260,8 +261,8 @@ class Client:
                 time.sleep(0.01)
 
 
-def client_process(target, expected, seed, count, threads, end, results):
-    clients = [Client(target, expected, seed * 1000 + index) for index in range(threads)]
+def client_process(target, expected, seed, count, threads, pause, end, results):
+    clients = [Client(target, expected, seed * 1000 + index, pause=pause) for index in range(threads)]
     workers = [threading.Thread(target=client.run, args=(count // threads, end)) for client in clients]
     for worker in workers:
         worker.start()
@@ -326,7 +327,8 @@ def load(target, expected, arguments, seed, count, end):
               context.Process(target=idle_process, args=(target, arguments.idle, stop, idle))]
     share = max(1, arguments.clients // 2)
     clients = [context.Process(target=client_process,
-                               args=(target, expected, seed + index, count // 2, share, end, results)) for index in range(2)]
+                               args=(target, expected, seed + index, count // 2, share, arguments.pause, end, results))
+               for index in range(2)]
     for process in around + clients:
         process.start()
     counts, problems = Counter(), []
@@ -409,6 +411,8 @@ def main():
     parser.add_argument("--health-ms", type=float, default=50)
     parser.add_argument("--growth", type=float, default=1, help="of memory, percent; sanitizers keep more")
     parser.add_argument("--warm-up", type=int, help=f"requests; {WARM_UP}, or a quarter of the requests if that is more")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between a client's requests, on average: a load that "
+                        "does not fill a machine on which others work")
     parser.add_argument("--threads", type=int, help="of the server that compute; fewer where others use the machine too")
     arguments = parser.parse_args()
     if arguments.warm_up is None:
