@@ -292,7 +292,7 @@ struct ResultPrinter {
       case nil: ""
       }
     let head = "\(number)  \(Terminal.safe(result.passage.document.key))\(ending)"
-    let (score, reason) = (fixed(Double(result.score), 2), Terminal.safe(reason(why)))
+    let (score, reason) = (fixed(Double(result.score), 2), Terminal.safe(why?.reason ?? ""))
     let width = Terminal.tableWidth ?? .max
     // On a terminal the reason has lines of its own where it does not fit.
     let isBeside = TextWidth.of(head) + 4 + score.count + TextWidth.of(reason) <= width
@@ -303,15 +303,6 @@ struct ResultPrinter {
     let line = shown.split(whereSeparator: \.isNewline).joined(separator: " ")
     let cut = line.count > 240 ? String(line.prefix(239)) + "…" : line
     Terminal.print(marked(Self.indented(Terminal.safe(cut), width), why))
-  }
-
-  /// Without the passage, which is shown below.
-  private func reason(_ why: Why?) -> String {
-    guard let why else { return "" }
-    return why.terms.isEmpty && why.concepts.isEmpty
-      ? String(
-        why.summary.prefix(upTo: why.summary.firstRange(of: ": \"")?.lowerBound ?? why.summary.endIndex))
-      : why.summary
   }
 
   private static func indented(_ text: String, _ width: Int) -> String {

@@ -6,6 +6,8 @@ import Vectors
 package struct Why: Sendable, Equatable {
   /// One line for a reader.
   package var summary = ""
+  /// The same for a reader who is shown the sentence beside it.
+  package var reason = ""
   package var sentence: Sentence?
   package var terms: [Term] = []
   package var concepts: [Concept] = []
@@ -186,7 +188,7 @@ struct Explainer {
         score: pair.score, range: scalars.range(pair.found.range))
     }
     why.isWeak = why.terms.isEmpty && why.name == nil && (subject.result.parts.vector ?? 1) < noise
-    why.summary = summary(why, subject.result)
+    (why.summary, why.reason) = summary(why, subject.result)
     return why
   }
 
@@ -374,7 +376,9 @@ struct Explainer {
 
   // MARK: Words for a reader
 
-  private func summary(_ why: Why, _ result: SearchResult) -> String {
+  /// With the sentence that is closest, if nothing else is said, and without it.
+  private func summary(_ why: Why, _ result: SearchResult) -> (with: String, without: String) {
+    var quoted = ""
     var reasons = why.isWeak ? ["weak match"] : []
     if let name = why.name { reasons.append("matched name: \(name.text)") }
     let terms = why.terms.sorted { $0.weight > $1.weight }.prefix(4).map(\.term)
@@ -392,13 +396,15 @@ struct Explainer {
       // Said already.
     } else if let sentence = why.sentence, !why.isWeak {
       let line = sentence.text.split(whereSeparator: \.isNewline).joined(separator: " ")
-      reasons.append("closest passage: \"\(line.count > 80 ? line.prefix(79) + "…" : line[...])\"")
+      quoted = ": \"\(line.count > 80 ? line.prefix(79) + "…" : line[...])\""
+      reasons.append("closest passage")
     } else {
       let hundredths = Int((min(1, max(0, score)) * 100).rounded())
       reasons.append("similar overall (0.\(hundredths < 10 ? "0" : "")\(min(hundredths, 99)))")
     }
-    if why.unread >= Self.mostUnread { reasons.append("the model cannot read the question") }
-    return reasons.joined(separator: "; ")
+    let unread = why.unread >= Self.mostUnread ? "; the model cannot read the question" : ""
+    let text = reasons.joined(separator: "; ")
+    return (text + quoted + unread, text + unread)
   }
 }
 
