@@ -1,14 +1,13 @@
 """Black-box tests of the release binary: run.py BINARY [NAME-PART] [--patient] [--long]. The last line says how many passed.
 
-All of them run in two lines side by side, since most cases wait for something. Those that take long without telling much
-about a small change run with --patient alone. With --long the cases that go through a sample otherwise go through
+Modules run side by side, since most cases wait for something. Those cases that take long without telling much about a
+small change run with --patient alone. With --long the cases that go through a sample otherwise go through
 everything; that takes half an hour."""
 
 import os
 import re
-import subprocess
+import selectors
 import sys
-import threading
 import time
 import traceback
 
@@ -101,21 +100,25 @@ PATIENT = {
     "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_passing_troubles_pass_and_others_end",
 }
 
-# The flags of a server, whether it must be as before after every case, and the cases that share it.
+# Processes at a time: while one waits, another uses the core.
+WORKERS = min(6, (os.cpu_count() or 2) + 1)
+
+# The flags of a server, whether it must be as before after every case, and the modules that want it. Long modules come
+# first, so that none is left over at the end.
 GROUPS = [
-    ((), False, (
-        sdk_test, examples_test, chat_test, answer_formats_test, responses_test, responses_stream_test, messages_test, message_files_test, stored_chat_test, agents_test, histories_test, ollama_test,
-        editors_test, openapi_test, wire_test, cli_test, access_test, embeddings_test, rerank_test, pgvector_test,
-        search_cli_test, search_cases_test, packaging_test, pages_test, faces_test, file_search_test, vector_stores_test, uploads_test, batches_test, hub_test,
-        media_test, media_urls_test, media_reference_test, audio_test, checkpoints_test, models_test, batching_test,
-        large_test, proxies_test)),
+    ((), False, (page_chat_test, page_words_test, page_reach_test, page_files_test, page_chats_test, page_markdown_test,
+                 page_answers_test, page_settings_test, page_notes_test, page_preview_test, page_server_test)),
     (HOOKS, True, (
-        framing_test, limits_test, hosts_and_keys_test, json_test, parameters_test, prompts_test, templates_test,
-        constraints_test, streams_test, scheduler_test, files_test, hub_faults_test, children_test, damage_test, memory_test, operating_system_test,
-        sandbox_test, load_test, logs_test)),
-    # Last: the browser keeps an event loop in this thread.
-    ((), False, (page_answers_test, page_chat_test, page_chats_test, page_files_test, page_markdown_test, page_notes_test,
-                 page_preview_test, page_reach_test, page_server_test, page_settings_test, page_words_test)),
+        files_test, damage_test, operating_system_test, scheduler_test, limits_test, hub_faults_test, load_test, memory_test,
+        hosts_and_keys_test, templates_test, framing_test, parameters_test, prompts_test, sandbox_test, children_test,
+        constraints_test, logs_test, streams_test, json_test)),
+    ((), False, (
+        answer_formats_test, search_cases_test, hub_test, proxies_test, vector_stores_test, cli_test, models_test,
+        media_urls_test, packaging_test, chat_test, batching_test, checkpoints_test, embeddings_test, access_test,
+        ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
+        rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
+        batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, stored_chat_test,
+        uploads_test, large_test, pgvector_test, faces_test)),
 ]
 
 
@@ -146,50 +149,79 @@ def run(tests, server, watch, is_long):
     return passed, failed
 
 
-class SideBySide:
-    """Groups as processes of their own, in two lines; what a case says stays together."""
+def run_on_server(binary, flags, tests, is_watched, is_long):
+    """Runs the cases against one server with these flags; how many passed and failed."""
+    server = Server(binary, *flags)
+    try:
+        passed, failed = run(tests, server, Watch(server) if is_watched else None, is_long)
+    finally:
+        code = server.stop()
+    if code != 0:
+        failed += 1
+        print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
+    return passed, failed
 
-    def __init__(self, arguments):
-        self.arguments, self.lock, is_patient = arguments, threading.Lock(), "--patient" in arguments
+
+class SideBySide:
+    """Modules in processes of their own, some at a time, each with its server; what a module says stays together."""
+
+    COUNTS = re.compile(rb"(\d+) passed, (\d+) failed\n\Z")
+
+    def __init__(self, binary, is_patient, is_long):
+        self.binary, self.is_long = binary, is_long
         self.passed, self.failed, self.seen, self.begin = 0, 0, 0, time.monotonic()
-        self.all = sum(len(cases(modules, "", is_patient)) for _, _, modules in GROUPS)
+        self.units = [(flags, is_watched, tests) for flags, is_watched, modules in GROUPS for module in modules
+                      if (tests := cases([module], "", is_patient))]
+        if is_patient:
+            self.units = [(*unit[:2], [case]) for unit in self.units for case in unit[2]]
+        self.all = sum(len(tests) for _, _, tests in self.units)
         known = sum(len(cases(modules, "", True)) for _, _, modules in GROUPS)
         assert known == len(PATIENT), f"{len(PATIENT) - known} names of PATIENT are those of no case"
 
-    def say(self, lines):
-        if not lines:
-            return
-        with self.lock:
-            print("".join(lines), end="", flush=True)
-            self.seen += lines[0].startswith(("ok ", "FAIL "))
-            if self.seen % 100 == 0:
-                print(f"-- {self.seen} of {self.all} cases after {time.monotonic() - self.begin:.0f} s", flush=True)
+    def start(self, flags, is_watched, tests):
+        """A forked process, which has imported everything already: its id, and the end of its output that is read."""
+        reading, writing = os.pipe()
+        sys.stdout.flush()
+        if process := os.fork():
+            os.close(writing)
+            return process, reading
+        os.dup2(writing, 1)
+        os.closerange(3, 256)
+        passed, failed = 0, 1
+        try:
+            passed, failed = run_on_server(self.binary, flags, tests, is_watched, self.is_long)
+            browser.close()
+        except BaseException:
+            print(f"FAIL  {tests[0][0]} or one after it\n{traceback.format_exc()}")
+        print(f"{passed} passed, {failed} failed", flush=True)
+        os._exit(0)
 
-    def follow(self, groups):
-        for group in groups:
-            child = subprocess.Popen([sys.executable, __file__, *self.arguments, "--group", str(group)],
-                                     stdout=subprocess.PIPE, text=True)
-            waiting, counts = [], None
-            for line in child.stdout:
-                if counts := re.fullmatch(r"(\d+) passed, (\d+) failed\n", line):
-                    break
-                if line.startswith(("ok ", "FAIL ")):
-                    self.say(waiting)
-                    waiting = []
-                waiting.append(line)
-            self.say(waiting)
-            child.wait()
-            with self.lock:
-                # A group that ends without its count has failed.
-                self.passed += int(counts[1]) if counts else 0
-                self.failed += int(counts[2]) if counts else 1
+    def end(self, process, output):
+        """Prints what a process said, and counts it; one that ended without its counts has failed."""
+        os.waitpid(process, 0)
+        counts = self.COUNTS.search(output)
+        self.passed += int(counts[1]) if counts else 0
+        self.failed += int(counts[2]) if counts else 1
+        said = (output[: counts.start()] if counts else output).decode(errors="replace")
+        print(said, end="", flush=True)
+        before, self.seen = self.seen, self.seen + len(re.findall("^(?:ok|FAIL)  ", said, re.MULTILINE))
+        if self.seen // 50 > before // 50:
+            print(f"-- {self.seen} of {self.all} cases after {time.monotonic() - self.begin:.0f} s", flush=True)
 
     def run(self):
-        lines = [threading.Thread(target=self.follow, args=(groups,)) for groups in ((0,), (1, 2))]
-        for line in lines:
-            line.start()
-        for line in lines:
-            line.join()
+        waiting, running = list(self.units), selectors.DefaultSelector()
+        while waiting or running.get_map():
+            while waiting and len(running.get_map()) < WORKERS:
+                process, reading = self.start(*waiting.pop(0))
+                running.register(reading, selectors.EVENT_READ, (process, bytearray()))
+            for key, _ in running.select():
+                process, output = key.data
+                output += (piece := os.read(key.fd, 65536))
+                # What a case has left running may keep the pipe open.
+                if not piece or self.COUNTS.search(output):
+                    running.unregister(key.fd)
+                    os.close(key.fd)
+                    self.end(process, bytes(output))
         print(f"{self.passed} passed, {self.failed} failed")
         return 1 if self.failed or not self.passed else 0
 
@@ -197,31 +229,18 @@ class SideBySide:
 def main():
     arguments = sys.argv[1:]
     words = [word for word in arguments if not word.startswith("--")]
-    groups, is_patient = GROUPS, None
-    if "--group" in arguments:
-        groups, is_patient = [GROUPS[int(words.pop())]], "--patient" in arguments
-    elif len(words) == 1:
-        return SideBySide(arguments).run()
     # Some cases start it from another folder.
     binary, part, is_long = os.path.abspath(words[0]), (words[1] if len(words) > 1 else ""), "--long" in arguments
+    if not part:
+        return SideBySide(binary, "--patient" in arguments, is_long).run()
     passed, failed = 0, 0
-    for flags, is_watched, modules in groups:
-        tests = cases(modules, part, is_patient)
-        if not tests:
-            continue
-        server = Server(binary, *flags)
-        try:
-            good, bad = run(tests, server, Watch(server) if is_watched else None, is_long)
-        finally:
-            code = server.stop()
-        passed, failed = passed + good, failed + bad
-        if code != 0:
-            failed += 1
-            print(f"FAIL  the server ended with {code}; its log ends with {server.log[-5:]}")
+    for flags, is_watched, modules in GROUPS:
+        if tests := cases(modules, part):
+            good, bad = run_on_server(binary, flags, tests, is_watched, is_long)
+            passed, failed = passed + good, failed + bad
     browser.close()
     print(f"{passed} passed, {failed} failed")
-    # A group may have none of the patient ones.
-    return 1 if failed or not (passed or is_patient) else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
