@@ -17,6 +17,8 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   case badValue(file: String, key: String, problem: String)
   /// The header of a safetensors file breaks a rule of the format. `offset` counts from the header's start.
   case badHeader(file: String, offset: Int?, problem: String)
+  /// A GGUF file breaks a rule of the format. `offset` counts from the file's start.
+  case badGGUF(file: String, offset: Int, problem: String)
   case duplicateTensor(name: String, first: String, second: String)
   case missingTensor(name: String, folder: String)
   case wrongShape(file: String, tensor: String, found: [Int], expected: [Int], because: String)
@@ -38,6 +40,8 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
     case .badHeader(let file, let offset, let problem):
       "\(Self.place(file)): not a valid safetensors file: \(problem)"
         + (offset.map { " (byte \($0) of the header)" } ?? "") + ". \(Self.again)"
+    case .badGGUF(let file, let offset, let problem):
+      "\(Self.place(file)): not a GGUF file that can be read: \(problem) (byte \(offset)). \(Self.again)"
     case .duplicateTensor(let name, let first, let second):
       "tensor \(Self.quoted(name)) is stored twice, in \(Self.place(first)) and in \(Self.place(second)). Remove the stray file."
     case .missingTensor(let name, let folder):

@@ -1,4 +1,4 @@
-// A model folder: config.json, the weight shards, tokenizer and template files, opened and checked.
+// A model folder: config.json, the weight shards, tokenizer and template files, opened and checked. A GGUF file is one too.
 
 package import JSON
 package import Platform
@@ -6,7 +6,7 @@ package import Platform
 /// A checkpoint as downloaded from the Hub. Opening it reads the small files and the shards' headers, not the
 /// weights. Symbolic links are followed: the Hub's own cache is made of them.
 package final class ModelFolder: Sendable {
-  /// As given, with links resolved.
+  /// As given, with links resolved: a folder, or a GGUF file.
   package let path: String
   /// What to call the model: the folder's name. In the Hub's cache, where folders are called by a commit
   /// hash, the repository's name without its owner.
@@ -15,7 +15,7 @@ package final class ModelFolder: Sendable {
   package let config: JSONValue
   /// All tensors of all shards.
   package let weights: WeightMap
-  /// Bytes of all tensors.
+  /// Bytes that all tensors take in memory: those of the files, or for blocks of GGUF those of their panels.
   package let weightBytes: Int
   /// The names of the files that hold the weights, sorted.
   package let weightFiles: [String]
@@ -35,6 +35,8 @@ package final class ModelFolder: Sendable {
   package let chatTemplate: String?
   /// The chat template for conversations with tools, where the model has a separate one.
   package let toolChatTemplate: String?
+  /// What stands in one file instead of a folder.
+  private let gguf: GGUFModel?
 
   /// Opens the folder.
   ///
@@ -44,12 +46,15 @@ package final class ModelFolder: Sendable {
     let path = try Self.check(given)
     self.path = path
     name = Self.modelName(path)
-    guard let config = try Self.object(path, "config.json") else {
+    gguf = GGUFParts.isName(path) && !File.isDirectory(path) ? try GGUFModel(path: path) : nil
+    guard let config = gguf == nil ? try Self.object(path, "config.json") : gguf?.config else {
       throw Self.missingConfig(path)
     }
     self.config = config
-    generationConfig = try Self.object(path, "generation_config.json")
-    tokenizerConfig = try Self.object(path, "tokenizer_config.json")
+    let generation = try Self.object(path, "generation_config.json")
+    generationConfig = gguf?.generationConfig ?? generation
+    let tokenizer = try Self.object(path, "tokenizer_config.json")
+    tokenizerConfig = gguf?.tokenizerConfig ?? tokenizer
     let processor = try Self.object(path, "processor_config.json")
     processorConfig = processor == nil ? try Self.object(path, "preprocessor_config.json") : processor
     let templates = try ChatTemplateFiles(folder: path, tokenizerConfig: tokenizerConfig)
@@ -57,14 +62,29 @@ package final class ModelFolder: Sendable {
     toolChatTemplate = templates.withTools
     quantization = try QuantizationConfig(
       config: config, file: path + "/config.json", beside: try Self.quantizationFile(path))
-    let files = try ShardFiles(folder: path)
+    let files = gguf == nil ? try ShardFiles(folder: path) : nil
+    let shards: [any WeightShard] = try files?.open() ?? []
     let store = try WeightStore(
-      folder: path, shards: try files.open(), quantization: quantization, progress: progress)
+      folder: path, shards: gguf?.shards ?? shards, quantization: quantization, progress: progress)
     weightBytes = store.shards.reduce(0) { $0 + $1.dataBytes }
     progress?.begin(weightBytes)
-    weightFiles = files.names
-    indexFault = files.fault(store)
+    weightFiles = store.shards.map(\.name)
+    indexFault = files?.fault(store)
     weights = WeightMap(store: store)
+  }
+
+  /// Whether it is a GGUF file.
+  package var isGGUF: Bool { gguf != nil }
+
+  /// The folder that the files of the weights are in.
+  package var place: String { gguf == nil ? path : GGUFParts.folderAndName(path).folder }
+
+  /// What a GGUF file says of its licence.
+  package var license: String? { gguf?.license }
+
+  /// Whether a path leads to a GGUF file, or to a folder whose only model is one.
+  package static func isGGUF(_ path: String) -> Bool {
+    (try? check(path)).map { GGUFParts.isName($0) && !File.isDirectory($0) } ?? false
   }
 
   /// The bytes of a file of the folder; nil when it is absent.
@@ -76,7 +96,10 @@ package final class ModelFolder: Sendable {
 
   /// tokenizer.json; nil when absent. Read anew at every access: it can have tens of megabytes.
   package var tokenizerFile: [UInt8]? {
-    get throws(CheckpointError) { try bytes(of: "tokenizer.json", limit: 256 << 20) }
+    get throws(CheckpointError) {
+      if let gguf { return try gguf.tokenizerFile() }
+      return try bytes(of: "tokenizer.json", limit: 256 << 20)
+    }
   }
 
   /// What the model is but for the values of its weights: SHA-256 of config.json, and of each tensor's name, type and
@@ -110,9 +133,11 @@ package final class ModelFolder: Sendable {
 // MARK: - Opening
 
 extension ModelFolder {
-  private static let advice = "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json)."
+  private static let advice =
+    "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json), or a GGUF file."
 
-  /// The resolved path of a folder that exists, whatever is in it.
+  /// The resolved path of a folder that exists, whatever is in it, or of a GGUF file: the one that was given, or the only
+  /// one of a folder that has no other weights.
   package static func check(_ given: String) throws(CheckpointError) -> String {
     guard !given.isEmpty, !given.utf8.contains(0) else {
       throw .badFolder(path: given, problem: "this is not a path. \(advice)")
@@ -122,12 +147,22 @@ extension ModelFolder {
       throw .badFolder(path: given, problem: "\(reason). \(advice)")
     }
     guard File.isDirectory(path) else {
+      // The hub's cache has links to files that are called by their hash.
+      if GGUFParts.isName(given) {
+        let (folder, name) = GGUFParts.folderAndName(fromHome(given))
+        return (File.resolved(folder) ?? folder) + "/" + name
+      }
       if let format = ForeignFormat.recognise(fileName: path) {
         throw .badFolder(path: given, problem: "this is \(format.name). \(format.advice)")
       }
       throw .badFolder(path: given, problem: "this is a file, not a folder. \(advice)")
     }
-    return File.exists(path + "/config.json") ? path : snapshot(of: path) ?? path
+    let place = File.exists(path + "/config.json") ? path : snapshot(of: path) ?? path
+    let names = (try? File.names(in: place)) ?? []
+    guard !names.contains(where: { $0.hasSuffix(".safetensors") }),
+      let model = try GGUFParts.only(of: names, in: place)
+    else { return place }
+    return place + "/" + model
   }
 
   /// `~/` as shells know it; they leave it alone after the `=` of `NAME=~/DIR`.
@@ -188,6 +223,7 @@ extension ModelFolder {
 
   /// The last component, or the repository's name in `…/models--owner--name/snapshots/<commit>`.
   package static func modelName(_ path: String) -> String {
+    if GGUFParts.isName(path) { return GGUFParts.modelName(path) }
     let parts = path.split(separator: "/")
     if parts.count >= 3, parts[parts.count - 2].utf8.elementsEqual("snapshots".utf8) {
       let repository = Array(parts[parts.count - 3].utf8)
@@ -207,7 +243,8 @@ extension ModelFolder {
     do {
       return try File.read(path, limit: limit)
     } catch {
-      if case .file("open", _, ENOENT) = error { return nil }
+      // A GGUF file has no files in it.
+      if case .file("open", _, let code) = error, code == ENOENT || code == ENOTDIR { return nil }
       throw .file(error)
     }
   }

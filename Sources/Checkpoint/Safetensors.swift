@@ -5,7 +5,7 @@ import Platform
 
 /// A mapped file and the tensors in it. Opening reads the header only; the pages of the data come in when
 /// a kernel touches them. The file must not shrink while it is open: access past its end raises SIGBUS.
-package final class Safetensors: Sendable {
+package final class Safetensors: WeightShard {
   package let path: String
   private let file: MappedFile
   private let entries: [SafetensorsHeader.Entry]
@@ -67,6 +67,8 @@ package final class Safetensors: Sendable {
   /// The element type of the tensor `index` as the file spells it.
   func dtypeName(_ index: Int) -> String { entries[index].dtypeName }
 
+  func dtype(_ index: Int) -> DType? { entries[index].dtype }
+
   func shape(_ index: Int) -> [Int] { entries[index].shape }
 
   func byteCount(_ index: Int) -> Int { entries[index].range.count }
@@ -84,6 +86,8 @@ package final class Safetensors: Sendable {
       name: entry.name, dtype: dtype, shape: entry.shape,
       bytes: UnsafeRawBufferPointer(rebasing: file.bytes[range]), owner: file)
   }
+
+  func blocks(_ index: Int) -> (format: BlockFormat, headRows: Int, bytes: TensorView)? { nil }
 }
 
 /// Files that people put where a safetensors file belongs, known by their first bytes.
@@ -97,7 +101,9 @@ struct ForeignFormat {
     // A real header opens here, so its length prefix may look like anything.
     if bytes.count > 8 && bytes[8] == UInt8(ascii: "{") { return nil }
     func starts(_ magic: String) -> Bool { bytes.starts(with: magic.utf8) }
-    if starts("GGUF") { return .init(name: "a GGUF file", advice: convert) }
+    if starts("GGUF") {
+      return .init(name: "a GGUF file", advice: "Call it NAME.gguf and name it as the model.")
+    }
     if starts("PK\u{3}\u{4}") { return .init(name: "a zip archive (PyTorch or NumPy)", advice: convert) }
     if bytes.count >= 2, bytes[0] == 0x80, (2...5).contains(bytes[1]) {
       return .init(name: "a pickle file (PyTorch)", advice: convert)
@@ -114,7 +120,7 @@ struct ForeignFormat {
   /// Weight files of other programs, by the ending of their names.
   static func recognise(fileName: String) -> ForeignFormat? {
     let endings: [(String, String)] = [
-      (".gguf", "a GGUF file"), (".ggml", "a GGML file"), (".bin", "a PyTorch file"),
+      (".ggml", "a GGML file"), (".bin", "a PyTorch file"),
       (".pt", "a PyTorch file"),
       (".pth", "a PyTorch file"), (".ckpt", "a PyTorch file"), (".npz", "a NumPy file"),
       (".onnx", "an ONNX file"), (".h5", "a Keras file"), (".msgpack", "a Flax file"),

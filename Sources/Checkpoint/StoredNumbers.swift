@@ -25,6 +25,30 @@ extension ModelFolder {
     return counts.max { $0.count < $1.count }?.quantization
   }
 
+  /// How many numbers are stored in each of a GGUF file's block types, most of them first; empty for other files.
+  package var storedBlocks: [(format: BlockFormat, count: Int)] {
+    var counts: [BlockFormat: Int] = [:]
+    for name in weights.names {
+      guard let format = weights.blockFormat(of: name), let shape = weights.shape(of: name) else { continue }
+      counts[format, default: 0] += shape.reduce(1, *)
+    }
+    return counts.map { ($0.key, $0.value) }.sorted {
+      ($1.count, $0.format.rawValue) < ($0.count, $1.format.rawValue)
+    }
+  }
+
+  /// The block types in the order of their shares, as people are told: `Q4_K 83 %, Q6_K 17 %`; nil for other files.
+  package var blockWords: String? {
+    let stored = storedBlocks
+    let all = stored.reduce(0) { $0 + $1.count }
+    guard all > 0 else { return nil }
+    let shares = stored.map { "\($0.format.name) \((100 * $0.count + all / 2) / all) %" }.joined(
+      separator: ", ")
+    let rounded = stored.filter { !$0.format.isExactInFastMode }.map(\.format.name)
+    return rounded.isEmpty
+      ? shares : shares + "; the fast mode rounds \(rounded.joined(separator: " and ")) to 8 bits"
+  }
+
   /// Numbers of config.json that a row may have as its length.
   private var widths: Set<Int> {
     let texts = [config, config["text_config"]].compactMap { $0?.objectValue }
@@ -46,6 +70,7 @@ extension WeightMap {
   /// - Parameter widths: lengths that a row probably has, where a packed one may have several.
   fileprivate func stored(_ name: String, _ widths: Set<Int>) -> (count: Int, quantization: Quantization?)? {
     guard let shape = shape(of: name), let bytes = storedBytes(of: name) else { return nil }
+    if blockFormat(of: name) != nil { return (shape.reduce(1, *), nil) }
     let type = elementType(of: name)
     let count = bytes / (type?.size ?? 1)
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)

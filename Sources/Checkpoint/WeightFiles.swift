@@ -17,7 +17,7 @@ package struct WeightFiles: Sendable {
   /// No files: weights that are in no folder.
   package init() { files = [] }
 
-  init(_ shards: [Safetensors]) {
+  init(_ shards: [any WeightShard]) {
     files = shards.map { File(path: $0.path, facts: $0.facts) }
   }
 

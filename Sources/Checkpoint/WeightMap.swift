@@ -7,7 +7,7 @@ import Platform
 /// All tensors of a checkpoint, of all its shards.
 final class WeightStore: Sendable {
   let folder: String
-  let shards: [Safetensors]
+  let shards: [any WeightShard]
   let quantization: QuantizationConfig
   private let places: [ByteKey: Place]
   /// Tensors that a model has taken.
@@ -22,7 +22,7 @@ final class WeightStore: Sendable {
   }
 
   init(
-    folder: String, shards: [Safetensors], quantization: QuantizationConfig, progress: Progress? = nil
+    folder: String, shards: [any WeightShard], quantization: QuantizationConfig, progress: Progress? = nil
   ) throws(CheckpointError) {
     (self.folder, self.progress, self.shards) = (folder, progress, shards)
     self.quantization = quantization
@@ -131,7 +131,7 @@ package struct WeightMap: Sendable {
 
   /// The type of a tensor's elements; nil when it is absent or of a type without a name here.
   func elementType(of name: String) -> DType? {
-    store.place(of: fullName(name)).flatMap { store.shards[$0.shard].tensor($0.index)?.dtype }
+    store.place(of: fullName(name)).flatMap { store.shards[$0.shard].dtype($0.index) }
   }
 
   /// Names of all tensors under the prefix, in full, in file order. O(all tensors).
@@ -256,6 +256,9 @@ extension WeightMap {
       if let found = try foreign(name, layout, rows: rows, columns: columns, bias: bias) { return found }
     }
     let weightName = !leading.isEmpty && has(name) ? name : name + ".weight"
+    if let found = try blocks(name, weightName, leading: leading, rows: rows, columns: columns, withBias) {
+      return found
+    }
     guard let weight = try view(weightName) else { throw missing(weightName) }
     let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows]) : nil
     if let bias { try requireFloat(bias) }
@@ -281,6 +284,32 @@ extension WeightMap {
     return WeightTensors(
       weight: weight, scales: scales, biases: biases, bias: bias, quantization: quantization,
       rows: rows, columns: columns)
+  }
+
+  /// A matrix of a GGUF file's blocks; nil for any other.
+  private func blocks(
+    _ name: String, _ weightName: String, leading: [Int], rows: Int, columns: Int, _ withBias: Bool
+  ) throws(CheckpointError) -> WeightTensors? {
+    guard let place = store.place(of: fullName(weightName)),
+      let stored = store.shards[place.shard].blocks(place.index)
+    else { return nil }
+    store.take(fullName(weightName), at: place)
+    let (shape, expected) = (store.shards[place.shard].shape(place.index), leading + [rows, columns])
+    guard shape == expected else {
+      throw .wrongShape(
+        file: store.shards[place.shard].name, tensor: fullName(weightName), found: shape, expected: expected,
+        because: reason)
+    }
+    let bias = withBias ? try optionalTensor(name + ".bias", shape: leading + [rows]) : nil
+    if let bias { try requireFloat(bias) }
+    var tensors = WeightTensors(weight: stored.bytes, bias: bias, rows: rows, columns: columns)
+    (tensors.blocks, tensors.headRows) = (stored.format, stored.headRows)
+    return tensors
+  }
+
+  /// The block type of a tensor that is stored in blocks.
+  func blockFormat(of name: String) -> BlockFormat? {
+    store.place(of: fullName(name)).flatMap { store.shards[$0.shard].blocks($0.index)?.format }
   }
 
   /// Checks the tensors of a quantized matrix against each other, config.json and the expected size.

@@ -30,8 +30,8 @@ extension MLXServeError {
       name.utf8.elementsEqual("config.json".utf8) ? .modelNotFound : .modelCorrupt
     case .file(.file(_, _, let code)): [EACCES, EPERM].contains(code) ? .modelNotFound : .modelCorrupt
     case .foreignFormat, .foreignQuantization: .modelUnsupported
-    case .file, .json, .badValue, .badHeader, .duplicateTensor, .missingTensor, .wrongShape, .wrongType,
-      .badQuantization:
+    case .file, .json, .badValue, .badHeader, .badGGUF, .duplicateTensor, .missingTensor, .wrongShape,
+      .wrongType, .badQuantization:
       .modelCorrupt
     }
   }

@@ -8,5 +8,8 @@ extension LoadedModel {
   /// Whether a folder's model scores texts, or pairs of them.
   package static func makesScores(_ path: String) -> Bool { purpose(path) == .rerank }
 
+  /// Whether a path leads to a GGUF file, or to a folder whose only model is one.
+  package static func isGGUF(_ path: String) -> Bool { ModelFolder.isGGUF(path) }
+
   private static func purpose(_ path: String) -> ModelPurpose? { (try? ModelFolder(path: path))?.task }
 }

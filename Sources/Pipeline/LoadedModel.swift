@@ -30,6 +30,8 @@ package struct ModelFacts: Sendable {
   package var computeName = "reference"
   /// Of most weights; nil when they are not quantized.
   package var quantization: Quantization?
+  /// The block type of most weights of a GGUF file, such as `Q4_K`.
+  package var blocks: String?
   /// Of the checkpoint, whatever of it the model uses; nil where nobody has counted.
   package var parameterCount: Int?
 

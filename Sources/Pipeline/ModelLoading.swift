@@ -150,6 +150,7 @@ extension ModelFacts {
   fileprivate init(of folder: ModelFolder) {
     modelType = folder.config["model_type"]?.stringValue
     parameterCount = folder.parameterCount
+    blocks = folder.storedBlocks.first?.format.name
     quantization = (folder.quantization.base ?? folder.storedQuantization).map {
       Quantization(mode: $0.mode.rawValue, bits: $0.bits, groupSize: $0.groupSize)
     }

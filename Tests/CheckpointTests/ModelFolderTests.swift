@@ -190,14 +190,15 @@ private func fault(_ folder: TestFolder) -> String {
         return error.description
       }
     }
-    let advice = "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json)."
+    let advice =
+      "Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json), or a GGUF file."
     #expect(
       fault("/nowhere/at/all") == "model folder '/nowhere/at/all': No such file or directory. \(advice)")
     #expect(fault("") == "model folder '': this is not a path. \(advice)")
     #expect(fault("/tmp\0x") == "model folder '/tmp\\u{0}x': this is not a path. \(advice)")
     #expect(fault(String(repeating: "x", count: 5000)).contains("File name too long"))
     #expect(fault(files.path + "/config.json").contains("this is a file, not a folder"))
-    #expect(fault(files.path + "/model.gguf").contains("this is a GGUF file. Use an MLX conversion"))
+    #expect(fault(files.path + "/model.gguf").contains("not a GGUF file that can be read: the file ends"))
   }
 
   @Test func `a link that leads to itself`() throws {
@@ -209,7 +210,7 @@ private func fault(_ folder: TestFolder) -> String {
   @Test func `an empty folder`() throws {
     #expect(
       fault(try TestFolder())
-        == "DIR has no config.json. Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json)."
+        == "DIR has no config.json. Give the folder of an MLX model (config.json, *.safetensors, tokenizer.json), or a GGUF file."
     )
   }
 
@@ -243,7 +244,8 @@ private func fault(_ folder: TestFolder) -> String {
         == "DIR/pytorch_model.bin is a PyTorch file. Use an MLX conversion of the model (safetensors files).")
     #expect(
       fault(try TestFolder(["model-Q4_K_M.gguf": Array("GGUF".utf8)]))
-        == "DIR/model-Q4_K_M.gguf is a GGUF file. Use an MLX conversion of the model (safetensors files).")
+        == "DIR/model-Q4_K_M.gguf: not a GGUF file that can be read: the file ends too early (byte 4). Download the file again."
+    )
   }
 
   @Test func `a truncated shard`() throws {

@@ -23,7 +23,7 @@ SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared"))
 FIXTURES = ROOT / "Fixtures"
 # Which program has which targets.
 PROGRAMS = {"http": ["http", "chunked", "multipart", "websocket"], "media": ["png", "jpeg", "wav", "resample"], "json": ["json"],
-            "requests": ["request"], "tokens": ["tokenizer", "detokenizer"], "weights": ["safetensors", "folder"],
+            "requests": ["request"], "tokens": ["tokenizer", "detokenizer"], "weights": ["safetensors", "folder", "gguf"],
             "templates": ["jinja", "render"], "grammar": ["regex", "gbnf", "lark", "schema", "compile"], "calls": ["calls"],
             "indexes": ["index"], "notes": ["notes"], "hub": ["hub"]}
 PROGRAM_OF = {target: "fuzz-" + program for program, targets in PROGRAMS.items() for target in targets}
@@ -34,7 +34,7 @@ DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict"
 LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
            "tokenizer": 4096, "detokenizer": 64, "jinja": 1024, "render": 1024, "regex": 128, "gbnf": 512, "lark": 512, "schema": 1024,
            "compile": 256, "resample": 64, "calls": 512,
-           "index": 4096, "notes": 2048, "hub": 1024, "folder": 2048}
+           "index": 4096, "notes": 2048, "hub": 1024, "folder": 2048, "gguf": 2048}
 
 
 def lines(path):
@@ -116,6 +116,31 @@ def hub():
     head = b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-9/10\r\nRateLimit: "api";r=0;t=55\r\nRetry-After: 3\r\n\r\n'
     return [b"\0" + tree, b"\1" + head, b"\2owner/name@v1", b"\2https://hub.example/owner/name/tree/main",
             b'\3{"weight_map":{"w":"model-00001.safetensors"}}', b"\4a[b-d]*?.json"]
+
+
+def gguf():
+    """Odd and broken files, and whole small models of one layer."""
+    def text(words):
+        return struct.pack("<Q", len(words)) + words
+
+    def model(architecture, vocabulary):
+        a = architecture + b"."
+        pairs = [(b"general.architecture", 8, text(architecture))]
+        pairs += [(a + key, 4, struct.pack("<I", value)) for key, value in (
+            (b"embedding_length", 32), (b"block_count", 1), (b"attention.head_count", 2), (b"feed_forward_length", 32))]
+        tokens = [b"a", b"b", b"ab", b"<s>"]
+        pairs += [(b"tokenizer.ggml.model", 8, text(vocabulary)), (b"tokenizer.ggml.pre", 8, text(b"qwen2")),
+                  (b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 4) + b"".join(map(text, tokens))),
+                  (b"tokenizer.ggml.scores", 9, struct.pack("<IQ4f", 6, 4, -1, -2, -3, 0)),
+                  (b"tokenizer.ggml.token_type", 9, struct.pack("<IQ4i", 5, 4, 1, 1, 1, 3)),
+                  (b"tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 1) + text(b"a b"))]
+        tensors = [(b"token_embd.weight", 2), (b"blk.0.attn_q.weight", 8)]
+        head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs))
+        head += b"".join(text(key) + struct.pack("<I", kind) + value for key, kind, value in pairs)
+        head += b"".join(text(name) + struct.pack("<IQQIQ", 2, 32, 4, kind, 96 * at) for at, (name, kind) in enumerate(tensors))
+        return head + bytes(-len(head) % 32) + bytes(range(240))
+
+    return files(FIXTURES / "gguf" / "hostile", "*.gguf") + [model(b"llama", b"llama"), model(b"qwen2", b"gpt2"), model(b"gemma3", b"llama")]
 
 
 def folder():
@@ -202,6 +227,7 @@ SEEDS = {
     "notes": notes,
     "hub": hub,
     "folder": folder,
+    "gguf": gguf,
 }
 
 

@@ -101,7 +101,7 @@ extension Verification {
       let count = folder.weightFiles.count
       add(
         .ok, "files",
-        "config.json and \(folder.weights.names.count) tensors in \(counted(count, "file")), "
+        "\(folder.isGGUF ? "metadata" : "config.json") and \(folder.weights.names.count) tensors in \(counted(count, "file")), "
           + "\(ShowCommand.parameters(folder.parameterCount)) parameters, "
           + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil ? "and index agree" : "are sound")"
       )
@@ -118,7 +118,7 @@ extension Verification {
       add(.skipped, "checksums", "left out (--no-checksums)")
       return
     }
-    let known = Checksums(folder: folder.path)
+    let known = Checksums(folder: folder.place)
     let names = folder.weightFiles.filter { known.expected($0) != nil }
     guard !names.isEmpty else {
       add(
@@ -186,6 +186,7 @@ extension Verification {
   }
 
   func quantization(_ folder: ModelFolder) -> String {
+    if let blocks = folder.blockWords { return "blocks of " + blocks }
     if let method = folder.quantization.method { return "in the layout of \(method)" }
     guard let base = folder.quantization.base ?? folder.storedQuantization else { return "not quantized" }
     let words = "\(base.mode.rawValue), \(base.bits) bits in groups of \(base.groupSize)"

@@ -74,8 +74,9 @@ enum ShowCommand {
     }
     facts["images"] = .bool(folder.config["vision_config"]?.objectValue != nil)
     facts["audio"] = .bool(folder.config["audio_config"]?.objectValue != nil)
-    facts["license"] = licence(path).map(JSONValue.string)
-    facts["files"] = .array(files(path))
+    facts["stored"] = folder.blockWords.map(JSONValue.string)
+    facts["license"] = (folder.license ?? licence(folder.place)).map(JSONValue.string)
+    facts["files"] = .array(files(folder))
     return facts
   }
 
@@ -127,8 +128,10 @@ enum ShowCommand {
     return head.first { $0.hasPrefix("license:") }.map { String($0.dropFirst(8).drop { $0 == " " }) }
   }
 
-  private static func files(_ path: String) -> [JSONValue] {
-    ((try? File.names(in: path)) ?? []).compactMap { name in
+  private static func files(_ folder: ModelFolder) -> [JSONValue] {
+    let path = folder.place
+    let names = folder.isGGUF ? folder.weightFiles : (try? File.names(in: path)) ?? []
+    return names.compactMap { name in
       guard let facts = File.status(path + "/" + name), facts.kind == .file else { return nil }
       let digest = File.linkTarget(path + "/" + name)?.split(separator: "/").last.map(String.init)
       return [
@@ -161,6 +164,7 @@ enum ShowCommand {
     add("parameters", number("parameter_count").map(parameters))
     add("context", number("context_tokens").map { "\($0) tokens" })
     add("weights", number("weight_bytes").map { Size.words($0) })
+    add("stored as", text("stored"))
     let needs = contexts.compactMap { tokens in
       number("memory_bytes_at_\(tokens / 1024)k").map { "\(Size.words($0)) at \(tokens / 1024)k tokens" }
     }

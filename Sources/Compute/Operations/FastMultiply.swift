@@ -81,12 +81,16 @@ extension ComputeContext {
     let int8 = quantized.kernels
     let rowBytes = quantized.rowBytes[layout.index]
     let x = Int8Activations(base: base + quantized.first * rowBytes, rowBytes: rowBytes, count: xRows)
-    switch part.matrix {
-    case .dense: return false
+    let panels = part.panels(of: rows)
+    // Of blocks that are in panels the form alone is needed.
+    let (matrix, source) =
+      panels == nil
+      ? part.matrix.readable(rows, exactly: false, scratch.aside) : (part.matrix.outline, rows)
+    switch matrix {
+    case .dense, .blocks: return false
     case .floating(let all):
-      guard let panels = part.panels(of: rows), let multiply = int8.pointee.interleaved?.floating?.multiply
-      else {
-        int8.pointee.multiplyFloating(all.rows(rows), x, y)
+      guard let panels, let multiply = int8.pointee.interleaved?.floating?.multiply else {
+        int8.pointee.multiplyFloating(all.rows(source), x, y)
         break
       }
       multiply(
@@ -94,15 +98,15 @@ extension ComputeContext {
           base: panels, mode: all.mode, columns: all.columns, count: rows.count,
           aheadBytes: part.aheadBytes(after: rows)), x, y)
     case .affine(let all):
-      if let panels = part.panels(of: rows), let multiply = int8.pointee.interleaved?.multiply {
+      if let panels, let multiply = int8.pointee.interleaved?.multiply {
         let weights = PanelRows(
           base: panels, shape: all.panelShape, count: rows.count, aheadBytes: part.aheadBytes(after: rows))
         let room = scratch.floats(int8.pointee.panelBytes(all.columns, layout.block) / 4)
         multiply(weights, x, y, UnsafeMutableRawPointer(room))
       } else if xRows < Panel.worthwhileRows {
-        int8.pointee.multiply(all.rows(rows), x, y)
+        int8.pointee.multiply(all.rows(source), x, y)
       } else {
-        multiplyPanels(all, rows: rows, x, into: y, layout, int8.pointee, scratch)
+        multiplyPanels(all, rows: source, x, into: y, layout, int8.pointee, scratch)
       }
     }
     return true

@@ -14,7 +14,8 @@ extension ComputeContext {
     for (row, index) in indices.enumerated() {
       let index = Int(index)
       precondition(index >= 0 && index < matrix.rows, "gather: index out of range")
-      unpack(matrix, rows: index..<index + 1, into: Output(base: out.row(row), stride: out.stride))
+      let (source, rows) = matrix.readable(index..<index + 1, exactly: true, workerScratch[0].aside)
+      unpack(source, rows: rows, into: Output(base: out.row(row), stride: out.stride))
       if factor != 1 { kernels.scale(factor, out.columns, out.row(row)) }
     }
   }
@@ -34,7 +35,7 @@ extension ComputeContext {
     return out
   }
 
-  /// Some rows of weights as float32.
+  /// Some rows of weights, which are no blocks, as float32.
   func unpack(_ matrix: WeightMatrix, rows: Range<Int>, into y: Output) {
     switch matrix {
     case .dense(let dense):
@@ -48,6 +49,7 @@ extension ComputeContext {
       }
     case .affine(let all): kernels.unpack(all.rows(rows), y)
     case .floating(let all): kernels.unpackFloating(all.rows(rows), y)
+    case .blocks: break
     }
   }
 }

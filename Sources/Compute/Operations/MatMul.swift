@@ -155,7 +155,9 @@ extension ComputeContext {
     _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
   ) {
     let isFused = x.count <= kernels.fusedRows
+    let (matrix, rows) = matrix.readable(rows, exactly: true, scratch.aside)
     switch matrix {
+    case .blocks: break
     case .dense(let all) where all.format == .f32: kernels.multiply(all.rows(rows), x, y)
     case .dense(let all):
       if isFused, let fused = kernels.multiplyHalf { return fused(all.rows(rows), x, y) }

@@ -5,7 +5,8 @@
 // in large pages where the system gives them, and the pages of the file that it was made from are let go. Stacks are
 // copied when they are multiplied, a little each time: what no request needs stays in the file, and no token waits for
 // all of a model to be copied. Rows that were not copied yet are read from the file, with the same bits. What was
-// prepared (`WeightPreparing`) is not copied: its panels lie in a file.
+// prepared (`WeightPreparing`) is not copied: its panels lie in a file. Blocks of a GGUF file are copied whole when they are
+// first multiplied, since every product with those that are not turns them into rows anew.
 
 import KernelTypes
 
@@ -24,9 +25,9 @@ extension ComputeContext {
   ///
   /// - Parameter rows: of x, that the stack is about to be multiplied with.
   func interleave(_ stack: WeightStack, rows: Int) {
-    let due = stack.byteCount / Self.bytesPerCopied * (Self.rowsPerRead + rows) / Self.rowsPerRead
-    copyBudget = min(copyBudget, Self.savedBudget) + due
-    guard copyBudget > 0, stack.isCopying, let arena = stack.arena, let int8 = activeInt8,
+    let earned = stack.byteCount / Self.bytesPerCopied * (Self.rowsPerRead + rows) / Self.rowsPerRead
+    copyBudget = min(copyBudget, Self.savedBudget) + earned
+    guard copyBudget > 0 || stack.hasBlocks, stack.isCopying, let arena = stack.arena, let int8 = activeInt8,
       let kernels = int8.interleaved
     else {
       return
@@ -44,11 +45,14 @@ extension ComputeContext {
       if part.copiedRows == 0, stack.adoptPrepared(part: index, panelBytes: panelBytes, bytes: size) {
         continue
       }
-      guard copyBudget > 0 else { return }
+      var isBlocks = false
+      if case .blocks = matrix { isBlocks = true }
+      guard copyBudget > 0 || isBlocks else { return }
       guard let base = part.panels ?? arena.allocate(size) else { break }
       stack.place(base, panelBytes: panelBytes, part: index)
       let first = part.copiedRows / Panel.width
-      let end = min(panels, first + max(1, max(copyBudget, copiedAtOnce) / panelBytes))
+      let due = isBlocks ? panels : max(1, max(copyBudget, copiedAtOnce) / panelBytes)
+      let end = min(panels, first + due)
       let start = part.start / Panel.width
       pool.place(start + first..<start + end, of: 0..<whole) { tile, worker in
         let panel = tile - start
@@ -58,7 +62,7 @@ extension ComputeContext {
       }
       stack.adopt(part: index, upTo: min(end * Panel.width, matrix.rows))
       arena.fill((end - first) * panelBytes)
-      copyBudget -= (end - first) * panelBytes
+      if !isBlocks { copyBudget -= (end - first) * panelBytes }
       if end < panels { return }
     }
     stack.endCopying()

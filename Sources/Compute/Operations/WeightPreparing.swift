@@ -102,9 +102,10 @@ extension ComputeContext {
     of matrix: WeightMatrix, from start: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
     _ kernels: InterleavedKernels, into panel: UnsafeMutableRawPointer, _ scratch: Scratch
   ) {
-    let range = start..<min(start + Panel.width, matrix.rows)
+    let (matrix, range) = matrix.readable(
+      start..<min(start + Panel.width, matrix.rows), exactly: false, scratch.aside)
     switch matrix {
-    case .dense: break
+    case .dense, .blocks: break
     case .affine(let all):
       let whole = wholeRows(all.rows(range), layout, int8, scratch)
       kernels.make(whole.rows, all.bits, panel, whole.scratch)
@@ -212,8 +213,8 @@ private struct PanelWork {
 extension InterleavedKernels {
   /// Bytes of a panel of some weights; nil where no panels of them are kept.
   func panelBytes(of matrix: WeightMatrix) -> Int? {
-    switch matrix {
-    case .dense: nil
+    switch matrix.outline {
+    case .dense, .blocks: nil
     case .affine(let rows): panelBytes(rows.panelShape)
     case .floating(let rows): floating.map { $0.panelBytes(rows.mode, rows.columns) }
     }

@@ -14,6 +14,9 @@ struct Scratch {
 
   fileprivate let memory: UnsafeMutablePointer<Memory>
 
+  /// The same worker's other buffer: for what stands behind the work of a tile.
+  var aside: Scratch { Scratch(memory: memory + 1) }
+
   /// As `ScratchBuffer.floats`.
   func floats(_ count: Int) -> UnsafeMutablePointer<Float> {
     let (start, capacity) = (memory.pointee.start, memory.pointee.capacity)
@@ -43,13 +46,15 @@ package final class ScratchBuffer {
   package init() {
     // Written by its thread while others read what lies beside it: a cache line of its own.
     let line = UnsafeMutableRawPointer.allocate(byteCount: 64, alignment: 64)
-    scratch = Scratch(memory: line.initializeMemory(as: Scratch.Memory.self, to: Scratch.Memory()))
+    scratch = Scratch(
+      memory: line.initializeMemory(as: Scratch.Memory.self, repeating: Scratch.Memory(), count: 2))
   }
 
   deinit {
-    scratch.memory.pointee.start?.deallocate()
-    Self.held.wrappingSubtract(
-      scratch.memory.pointee.capacity * MemoryLayout<Float>.size, ordering: .relaxed)
+    for memory in [scratch.memory[0], scratch.memory[1]] {
+      memory.start?.deallocate()
+      Self.held.wrappingSubtract(memory.capacity * MemoryLayout<Float>.size, ordering: .relaxed)
+    }
     scratch.memory.deallocate()
   }
 

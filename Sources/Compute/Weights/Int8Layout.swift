@@ -16,8 +16,8 @@ struct Int8Layout: Equatable {
   /// one scale for all of a row shows (docs/decisions/005) and its time does not.
   init?(_ matrix: WeightMatrix) {
     guard matrix.columns > 64 else { return nil }
-    switch matrix {
-    case .dense: return nil
+    switch matrix.outline {
+    case .dense, .blocks: return nil
     case .affine(let rows):
       block = min(rows.groups.size, Int8Block.limit)
       bits = rows.bits <= 4 ? 4 : 8

@@ -35,8 +35,8 @@ struct PanelPlace: Hashable {
   }
 
   private static func storage(_ matrix: WeightMatrix) -> UInt64? {
-    switch matrix {
-    case .dense: return nil
+    switch matrix.outline {
+    case .dense, .blocks: return nil
     case .affine(let weights):
       let format: UInt64 =
         switch weights.groups.format {

@@ -65,6 +65,23 @@ extension TensorView {
 }
 
 extension TensorView {
+  /// The same tensor with the rows of each head put in order: halves that stand as pairs of neighbours are put one behind
+  /// the other. A vector has rows of one element.
+  package func unpaired(headRows: Int) -> TensorView? {
+    let rows = shape.first ?? 0
+    guard headRows > 0, headRows % 2 == 0, rows % headRows == 0 else { return nil }
+    let (rowBytes, half) = (bytes.count / max(1, rows), headRows / 2)
+    let copy = ByteCopy(count: bytes.count)
+    for row in 0..<rows {
+      let (head, index) = (row / headRows, row % headRows)
+      let source = head * headRows + 2 * (index % half) + index / half
+      UnsafeMutableRawBufferPointer(rebasing: copy.bytes[(row * rowBytes)..<(row + 1) * rowBytes]).copyBytes(
+        from: bytes[(source * rowBytes)..<(source + 1) * rowBytes])
+    }
+    return TensorView(
+      name: name, dtype: dtype, shape: shape, bytes: UnsafeRawBufferPointer(copy.bytes), owner: copy)
+  }
+
   /// 32-bit words of the caller's, copied.
   ///
   /// - Precondition: `shape` has as many elements as there are words.
@@ -74,6 +91,15 @@ extension TensorView {
     let bytes = UnsafeRawBufferPointer(start: copy.words, count: words.count * MemoryLayout<UInt32>.size)
     self.init(name: name, dtype: .u32, shape: shape, bytes: bytes, owner: copy)
   }
+}
+
+/// Owns bytes that had to be rearranged.
+private final class ByteCopy {
+  let bytes: UnsafeMutableRawBufferPointer
+
+  init(count: Int) { bytes = .allocate(byteCount: count, alignment: 64) }
+
+  deinit { bytes.deallocate() }
 }
 
 /// Owns a copy of an array's words.

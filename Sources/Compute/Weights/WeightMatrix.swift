@@ -1,4 +1,5 @@
-// One matrix of weights as kernels read it in place from the checkpoint: dense, or in one of MLX's quantized formats.
+// One matrix of weights as kernels read it in place from the checkpoint: dense, or in one of MLX's quantized formats. Blocks
+// of a GGUF file are turned into one of these first (`BlockRows`).
 //
 // Dense rows are f32, f16 or bf16. Affine rows:
 //
@@ -36,6 +37,7 @@ enum WeightMatrix {
   case dense(FloatRows)
   case affine(QuantizedRows)
   case floating(FloatingRows)
+  case blocks(BlockRows)
 
   /// Of affine weights.
   static let supportedBits = [2, 3, 4, 5, 6, 8]
@@ -43,6 +45,10 @@ enum WeightMatrix {
 
   /// - Throws: `unsupportedWeights` for dtypes, modes, widths and groups without kernels, and when sizes disagree.
   init(_ tensors: WeightTensors) throws(ComputeError) {
+    if let format = tensors.blocks {
+      self = .blocks(try Self.blocks(format, tensors))
+      return
+    }
     guard let quantization = tensors.quantization else {
       self = .dense(try Self.dense(tensors.weight))
       return
@@ -75,6 +81,7 @@ enum WeightMatrix {
     case .dense(let rows): rows.count
     case .affine(let rows): rows.count
     case .floating(let rows): rows.count
+    case .blocks(let rows): rows.count
     }
   }
 
@@ -83,6 +90,7 @@ enum WeightMatrix {
     case .dense(let rows): rows.columns
     case .affine(let rows): rows.columns
     case .floating(let rows): rows.columns
+    case .blocks(let rows): rows.columns
     }
   }
 
@@ -92,6 +100,7 @@ enum WeightMatrix {
     case .dense(let rows): rows.count * rows.rowBytes
     case .affine(let rows): rows.count * (rows.rowBytes + 2 * rows.groups.rowBytes)
     case .floating(let rows): rows.count * (rows.rowBytes + rows.scaleRowBytes)
+    case .blocks(let rows): Int(Double(rows.count * rows.columns) * rows.format.panelBits / 8)
     }
   }
 
@@ -105,7 +114,42 @@ enum WeightMatrix {
         (rows.groups.biases, rows.groups.rowBytes),
       ]
     case .floating(let rows): [(rows.packed, rows.rowBytes), (rows.scales, rows.scaleRowBytes)]
+    case .blocks(let rows): [(rows.base, rows.rowBytes)]
     }
+  }
+
+  /// As products in integers read it: for questions about its form, where blocks have none of their own.
+  var outline: WeightMatrix {
+    guard case .blocks(let rows) = self else { return self }
+    return rows.outline
+  }
+
+  /// Some rows in a form that kernels read, and which of that matrix's rows they are: blocks are turned into one in `scratch`.
+  ///
+  /// - Parameter exactly: with the values of the file; else for products in integers.
+  func readable(
+    _ rows: Range<Int>, exactly: Bool, _ scratch: Scratch
+  ) -> (matrix: WeightMatrix, rows: Range<Int>) {
+    guard case .blocks(let blocks) = self else { return (self, rows) }
+    return (blocks.readable(rows, exactly: exactly, scratch), 0..<rows.count)
+  }
+
+  private static func blocks(
+    _ format: BlockFormat, _ tensors: WeightTensors
+  ) throws(ComputeError) -> BlockRows {
+    let (rows, columns) = (tensors.rows, tensors.columns)
+    let (size, overflow) = rows.multipliedReportingOverflow(by: columns / format.values * format.bytes)
+    guard rows > 0, columns > 0, columns % format.values == 0, columns % 32 == 0, !overflow,
+      tensors.weight.bytes.count == size, let base = tensors.weight.bytes.baseAddress,
+      tensors.headRows == 0 || tensors.headRows % 2 == 0 && rows % tensors.headRows == 0
+    else {
+      throw .unsupportedWeights(
+        tensor: tensors.weight.name,
+        reason: "shape [\(rows), \(columns)] in \(tensors.weight.bytes.count) bytes of \(format.name)",
+        supported: "rows of whole blocks, and heads of whole pairs")
+    }
+    return BlockRows(
+      base: base, format: format, count: rows, columns: columns, headRows: tensors.headRows)
   }
 
   private static func dense(_ tensor: TensorView) throws(ComputeError) -> FloatRows {

@@ -52,6 +52,8 @@ package final class WeightStack {
   package let byteCount: Int
   /// Whether all weights are affine and multiplied in integers.
   let isAffine: Bool
+  /// Whether some weights are blocks of a GGUF file.
+  let hasBlocks: Bool
 
   /// - Parameters:
   ///   - arena: where products may copy the weights into panels, or find them; nil leaves them in the file.
@@ -94,6 +96,7 @@ package final class WeightStack {
       if case .affine = part.matrix { return part.layout != nil }
       return false
     }
+    hasBlocks = tensors.contains { $0.blocks != nil }
     self.owners = owners
     rows = start
     columns = tensors.first?.columns ?? 0

@@ -2,7 +2,7 @@
 
 /// The tensors of one linear map or embedding as the checkpoint stores them, shapes already checked.
 package struct WeightTensors: Sendable {
-  /// Dense: `[rows, columns]` f32, f16 or bf16. Quantized: U32 `[rows, columns · bits / 32]`.
+  /// Dense: `[rows, columns]` f32, f16 or bf16. Quantized: U32 `[rows, columns · bits / 32]`. Blocks: U8 `[rows, bytes]`.
   package let weight: TensorView
   /// Quantized only: `[rows, columns / groupSize]`.
   package let scales: TensorView?
@@ -15,6 +15,10 @@ package struct WeightTensors: Sendable {
   package var table: TensorView?
   /// What every weight is multiplied with besides.
   package var factor: Float = 1
+  /// The type of a GGUF file's blocks, where `weight` has their bytes.
+  package var blocks: BlockFormat?
+  /// Rows of a head whose halves stand in the file as pairs of neighbours; 0 where no rows have to be put in order.
+  package var headRows = 0
   /// Where not nil, element i of a row belongs to input `order[i]`. All inputs are there once.
   package var order: [Int32]?
   /// Outputs.
@@ -63,6 +67,7 @@ package struct WeightTensors: Sendable {
   private func with(_ part: WeightTensors) -> WeightTensors {
     var part = part
     (part.table, part.factor, part.order) = (table, factor, order)
+    (part.blocks, part.headRows) = (blocks, headRows)
     return part
   }
 }

@@ -65,7 +65,8 @@ package struct ModelCatalog: Sendable {
   private let hub: HubSettings?
 
   /// - Parameters:
-  ///   - folder: every folder in it that holds a config.json is a model; a named one of the same name wins.
+  ///   - folder: every folder in it that holds a config.json or one GGUF model is a model, and so is every GGUF file; a
+  ///     named one of the same name wins.
   ///   - hub: whose cache's models are models too, by their names on the hub.
   /// - Throws: what cannot be meant.
   package init(
@@ -100,7 +101,9 @@ package struct ModelCatalog: Sendable {
 
   /// All models there are now: named ones in their order, then those of the folder by their bytes.
   package var sources: [ModelSource] {
-    let names = folder.flatMap { try? File.names(in: $0) } ?? []
+    let names = (folder.flatMap { try? File.names(in: $0) } ?? []).map { name in
+      name.hasSuffix(".gguf") ? String(name.dropLast(5)) : name
+    }
     let cached = hub.map { HubCache(root: $0.cache).repositories().map(\.text) } ?? []
     var taken = Set(named.map { ByteKey($0.id) })
     let others =
@@ -146,7 +149,10 @@ package struct ModelCatalog: Sendable {
     guard Self.isName(name), name.utf8.first != UInt8(ascii: "."), !name.utf8.contains(UInt8(ascii: "/"))
     else { return nil }
     let path = folder + "/" + name
-    return File.exists(path + "/config.json") ? ModelSource(id: name, path: path) : nil
+    if File.exists(path + "/config.json") || LoadedModel.isGGUF(path) {
+      return ModelSource(id: name, path: path)
+    }
+    return File.exists(path + ".gguf") ? ModelSource(id: name, path: path + ".gguf") : nil
   }
 }
 

@@ -118,7 +118,7 @@ struct OllamaCard {
   }
 
   private var quantization: String {
-    stored.quantization.map { "\($0.bits)bit" } ?? "unquantized"
+    stored.blocks ?? stored.quantization.map { "\($0.bits)bit" } ?? "unquantized"
   }
 
   /// Of models that are not loaded, by the digest of their files: the headers of all weights are read for it.

@@ -1,4 +1,4 @@
-// Headers of safetensors files, and folders of models.
+// Headers of safetensors files, folders of models, and GGUF files.
 
 import Driver
 import JSON
@@ -9,7 +9,11 @@ import Platform
 
 @_cdecl("fuzz_weights_main")
 public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) -> CInt {
-  Fuzz.run(count, arguments, ["safetensors": WeightTargets.safetensors, "folder": WeightTargets.folder])
+  Fuzz.run(
+    count, arguments,
+    [
+      "safetensors": WeightTargets.safetensors, "folder": WeightTargets.folder, "gguf": WeightTargets.gguf,
+    ])
 }
 
 enum WeightTargets {
@@ -28,6 +32,28 @@ enum WeightTargets {
     for folder in [path, path + "/1_Pooling", path + "/2_Dense"] { mkdir(folder, 0o700) }
     return path
   }()
+  nonisolated(unsafe) private static var block: GrowingFile?
+
+  /// A GGUF file: what it says of itself, its tensors, its vocabulary.
+  static func gguf(_ bytes: [UInt8]) {
+    let path = folder + "/model.gguf"
+    guard let file = block ?? (try? GrowingFile(path)), (try? file.cut(to: 0)) != nil,
+      (try? file.append(bytes[...])) != nil
+    else { fatalError("\(path) cannot be written") }
+    block = file
+    guard let source = try? GGUFFile(path: path) else { return }
+    for tensor in source.tensors {
+      check(tensor.range.upperBound <= bytes.count, "tensors lie in the file")
+    }
+    _ = try? GGUFTokenizer(source)
+    guard let opened = try? ModelFolder(path: path) else { return }
+    for name in opened.weights.names.prefix(16) where name.hasSuffix(".weight") {
+      guard let shape = opened.weights.shape(of: name), shape.count == 2 else { continue }
+      _ = try? opened.weights.linear(String(name.dropLast(7)), rows: shape[0], columns: shape[1])
+    }
+    _ = opened.outline
+  }
+
   private typealias OpenFile = (file: GrowingFile, content: [UInt8])
 
   /// The files, each open with what is in it; an input writes those that differ. libFuzzer calls one thread.

@@ -1,0 +1,105 @@
+// The block types of GGUF files: how many numbers of a row stand together, in how many bytes, and what they become.
+//
+// A block has its scale and its numbers side by side, which no kernel reads. Rows of blocks are turned into one of the forms
+// that kernels read when they are needed: a panel at a time, once (`WeightCopying`), or a tile for a product. The layouts are
+// those of llama.cpp (ggml-common.h); what each becomes is exact but for Q6_K and Q2_K in the fast mode, whose groups of 16
+// no integer kernel has.
+
+import KernelTypes
+
+/// A block type, by its number in the file.
+package enum BlockFormat: UInt32, Sendable, CaseIterable {
+  case q40 = 2
+  case q41 = 3
+  case q50 = 6
+  case q51 = 7
+  case q80 = 8
+  case q2K = 10
+  case q3K = 11
+  case q4K = 12
+  case q5K = 13
+  case q6K = 14
+  case iq4NL = 20
+  case iq4XS = 23
+  case tq10 = 34
+  case tq20 = 35
+  case mxfp4 = 39
+  case q10 = 41
+  case q20 = 42
+
+  /// As other programs spell it.
+  package var name: String { facts.name }
+  /// Numbers of a block.
+  package var values: Int { facts.values }
+  /// Bytes of a block.
+  package var bytes: Int { facts.bytes }
+
+  private var facts: (name: String, values: Int, bytes: Int) {
+    switch self {
+    case .q40: ("Q4_0", 32, 18)
+    case .q41: ("Q4_1", 32, 20)
+    case .q50: ("Q5_0", 32, 22)
+    case .q51: ("Q5_1", 32, 24)
+    case .q80: ("Q8_0", 32, 34)
+    case .q2K: ("Q2_K", 256, 84)
+    case .q3K: ("Q3_K", 256, 110)
+    case .q4K: ("Q4_K", 256, 144)
+    case .q5K: ("Q5_K", 256, 176)
+    case .q6K: ("Q6_K", 256, 210)
+    case .iq4NL: ("IQ4_NL", 32, 18)
+    case .iq4XS: ("IQ4_XS", 256, 136)
+    case .tq10: ("TQ1_0", 256, 54)
+    case .tq20: ("TQ2_0", 256, 66)
+    case .mxfp4: ("MXFP4", 32, 17)
+    case .q10: ("Q1_0", 128, 18)
+    case .q20: ("Q2_0", 64, 18)
+    }
+  }
+
+  /// What kernels read in place of blocks.
+  enum Form: Equatable {
+    case affine(bits: Int, groupSize: Int, scales: FloatFormat)
+    case mxfp4
+    case floats
+  }
+
+  /// The form for exact products, whose values are the file's. Scales and biases are float32 where the product of two of the
+  /// file's numbers is longer than a half has room for.
+  var exactForm: Form {
+    switch self {
+    case .q40, .q41: .affine(bits: 4, groupSize: 32, scales: .f16)
+    case .q50, .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
+    case .q80: .affine(bits: 8, groupSize: 32, scales: .f16)
+    case .q4K: .affine(bits: 4, groupSize: 32, scales: .f32)
+    case .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
+    // A scale of 6 bits times a number of 3 has 8: of them and the block's one factor rows are made of.
+    case .q3K: .affine(bits: 8, groupSize: 128, scales: .f32)
+    // The table's numbers have 8 bits.
+    case .iq4NL, .iq4XS: .affine(bits: 8, groupSize: 32, scales: .f32)
+    case .tq10, .tq20, .q10: .affine(bits: 2, groupSize: 128, scales: .f16)
+    case .q20: .affine(bits: 2, groupSize: 64, scales: .f16)
+    case .mxfp4: .mxfp4
+    case .q2K, .q6K: .floats
+    }
+  }
+
+  /// The form for products in integers.
+  var fastForm: Form {
+    switch self {
+    case .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
+    default: exactForm
+    }
+  }
+
+  /// Whether the fast mode multiplies the file's own values.
+  package var isExactInFastMode: Bool { fastForm == exactForm }
+
+  /// Bits that a number takes in panels, scales and biases included.
+  package var panelBits: Double {
+    switch fastForm {
+    case .affine(let bits, let size, let scales): Double(bits) + Double(16 * scales.bytes) / Double(size)
+    case .mxfp4: 4.25
+    case .floats: 32
+    }
+  }
+}
