@@ -10,11 +10,13 @@ package struct FileSelection: Sendable, Equatable {
   package var included: [String] = []
   package var excluded: [String] = []
   package var takesAll = false
+  /// One quantization of a repository with GGUF files.
+  var quantization: String?
 
   package init() {}
 
   /// Whether it is what a server needs, and nothing else was said.
-  var isUsual: Bool { included.isEmpty && excluded.isEmpty && !takesAll }
+  var isUsual: Bool { included.isEmpty && excluded.isEmpty && !takesAll && quantization == nil }
 
   static let configName = "config.json"
   static let indexName = WeightFileNames.indexName
@@ -48,6 +50,9 @@ package struct FileSelection: Sendable, Equatable {
       chosen = all
     } else if !included.isEmpty {
       chosen = all.filter { file in included.contains { File.matches(file.path, pattern: $0) } }
+    } else if let quantization {
+      let paths = Set(try QuantizedFiles.files(quantization, of: all.map(\.path), repository))
+      chosen = all.filter { paths.contains($0.path) || Self.isAboutModel($0) }
     } else {
       let shards = try shards(of: all, index: index, repository, isForced: isForced, note)
       let names = Set(all.map { ByteKey($0.path) })
@@ -72,8 +77,12 @@ package struct FileSelection: Sendable, Equatable {
     guard parts.count == 1 else { return false }
     if names.contains(name) { return true }
     if tokenizerParts.contains(name) { return !hasTokenizer }
-    if name.hasPrefix("LICENSE") || name == "README.md" { return file.bytes <= readmeLimit }
-    return false
+    return isAboutModel(file)
+  }
+
+  private static func isAboutModel(_ file: RepositoryFile) -> Bool {
+    (file.path.hasPrefix("LICENSE") || file.path == "README.md") && file.parts.count == 1
+      && file.bytes <= readmeLimit
   }
 
   /// Names of the files with the weights, as the loader would choose them.
@@ -107,7 +116,9 @@ package struct FileSelection: Sendable, Equatable {
     }
     if !hasWeights {
       if has(".gguf") {
-        return "it has GGUF files only; take an MLX conversion of the model (mlx-community has many)"
+        let tags = QuantizedFiles.tags(of: paths)
+        return "it has GGUF files: add one of its quantizations to the name, as NAME:Q4_K_M"
+          + (tags.isEmpty ? "" : "; it has " + tags.map { HubError.plain($0) }.joined(separator: ", "))
       }
       if paths.contains("adapter_config.json") {
         return "it is an adapter (LoRA), not a model; take the model with the adapter fused into it"

@@ -28,8 +28,16 @@ package struct HubCache: Sendable {
   package func snapshot(_ repository: RepositoryName, commit: String) -> String {
     folder(repository) + "/snapshots/" + commit
   }
-  /// The folder of a model all of which is here; nil for any other.
+  /// The folder of a model all of which is here, or the GGUF file; nil for any other.
   package func wholeSnapshot(of reference: ModelReference) -> String? {
+    if let quantization = reference.quantization {
+      guard let commit = commit(of: reference) else { return nil }
+      let place = snapshot(reference.repository, commit: commit) + "/"
+      let paths = Self.files(below: place).map { String($0.dropFirst(place.count)) }
+      let files = try? QuantizedFiles.files(quantization, of: paths, reference.repository)
+      guard let files, SnapshotCheck.areWhole(files.map { place + $0 }) else { return nil }
+      return files.first.map { place + $0 }
+    }
     guard let commit = commit(of: reference), state(reference.repository, commit: commit) == .whole else {
       return nil
     }

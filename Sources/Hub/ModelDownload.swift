@@ -22,7 +22,10 @@ package struct DownloadRequest: Sendable {
   /// Bytes that the weights may take in memory.
   package var memoryLimit: Int?
 
-  package init(_ reference: ModelReference) { self.reference = reference }
+  package init(_ reference: ModelReference) {
+    self.reference = reference
+    selection.quantization = reference.quantization
+  }
 }
 
 /// One download. Run it once.
@@ -151,15 +154,18 @@ package final class ModelDownload: Sendable {
     try fetch(zip(files, isHere).filter { !$1 }.map(\.0), client, target, commit: info.commit)
     try target.finish(files)
     if isPlain { try cache.writeReceipt(files, of: repository, commit: info.commit) }
-    return target.folder
+    // Of a quantization the file is the model, or the first of its parts.
+    let model = files.map(\.path).filter { request.selection.quantization != nil && $0.hasSuffix(".gguf") }
+      .min()
+    return model.map { target.folder + "/" + $0 } ?? target.folder
   }
 
   /// What the cache has, without a connection.
   private func present() throws(HubError) -> String {
-    guard let commit = cache.commit(of: request.reference), cache.state(repository, commit: commit) == .whole,
-      request.folder == nil
-    else { throw .offline(what: repository.text, cache: settings.cache) }
-    return cache.snapshot(repository, commit: commit)
+    guard let place = cache.wholeSnapshot(of: request.reference), request.folder == nil else {
+      throw .offline(what: repository.text, cache: settings.cache)
+    }
+    return place
   }
 
   /// A whole commit is what it is; what a name stands for, the hub says.
@@ -191,7 +197,9 @@ package final class ModelDownload: Sendable {
   private func select(
     _ all: [RepositoryFile], _ client: HubClient, _ target: any DownloadTarget, commit: String
   ) throws(HubError) -> (files: [RepositoryFile], ahead: Set<RepositoryFile>) {
-    guard request.selection.included.isEmpty, !request.selection.takesAll else {
+    guard request.selection.included.isEmpty, !request.selection.takesAll,
+      request.selection.quantization == nil
+    else {
       return (try request.selection.files(of: all, index: nil, repository), [])
     }
     var ahead: Set<RepositoryFile> = []

@@ -76,9 +76,11 @@ package struct ModelReference: Sendable, Hashable {
   package let repository: RepositoryName
   /// A branch, a tag or a commit; nil when none was named.
   package var revision: String?
+  /// Which of its GGUF files is meant, such as `Q4_K_M`; nil for a model in safetensors.
+  package var quantization: String?
 
-  package init(_ repository: RepositoryName, revision: String? = nil) {
-    (self.repository, self.revision) = (repository, revision)
+  package init(_ repository: RepositoryName, revision: String? = nil, quantization: String? = nil) {
+    (self.repository, self.revision, self.quantization) = (repository, revision, quantization)
   }
 
   /// What is meant where nothing is said.
@@ -86,7 +88,7 @@ package struct ModelReference: Sendable, Hashable {
   package var revisionName: String { revision ?? Self.usualRevision }
 
   /// Reads a short name of `KnownModels`, with the tags that Ollama's have, `owner/name`, `owner/name@revision`,
-  /// `owner/name:revision`, `hf://owner/name`, or the address of the model's page at the hub, also without its scheme.
+  /// `owner/name:revision`, `owner/name:Q4_K_M` for one of its GGUF files, `hf://owner/name`, or the address of the model's page at the hub, also without its scheme.
   ///
   /// - Parameter host: of the hub.
   package init(_ text: String, host: String) throws(HubError) {
@@ -96,6 +98,7 @@ package struct ModelReference: Sendable, Hashable {
     }
     var rest = text
     var revision: String?
+    var quantization: String?
     if let page = try Self.page(text, host: host) {
       (rest, revision) = page
     } else {
@@ -110,26 +113,15 @@ package struct ModelReference: Sendable, Hashable {
       }
       // How Ollama's clients and llama.cpp's name a model's usual state, and one of its files.
       if revision?.lowercased() == "latest" { revision = nil }
-      if let tag = revision, Self.isQuantization(tag) {
-        throw .badName(
-          text, problem: "'\(tag)' means a file in GGUF: name a repository with safetensors, without the tag")
-      }
+      if let tag = revision, QuantizedFiles.isTag(tag) { (revision, quantization) = (nil, tag.uppercased()) }
     }
     let repository = try RepositoryName(rest)
     if let revision { try Self.check(revision, of: text) }
-    self.init(repository, revision: revision)
+    self.init(repository, revision: revision, quantization: quantization)
   }
 
   /// The name that the hub's addresses have in short.
   private static func shortHost(of host: String) -> String { host == "huggingface.co" ? "hf.co" : host }
-
-  /// `Q4_K_M`, `IQ2_XS`, `q8_0`, `F16`: how files in GGUF are told apart.
-  private static func isQuantization(_ tag: String) -> Bool {
-    let low = tag.lowercased()
-    if ["f16", "bf16", "f32", "fp16"].contains(low) { return true }
-    let digits = low.hasPrefix("iq") ? low.dropFirst(2) : low.hasPrefix("q") ? low.dropFirst() : ""
-    return digits.first?.isNumber == true && digits.dropFirst().first == "_"
-  }
 
   /// - Throws: when it cannot be a branch, a tag or a commit.
   package static func check(_ revision: String, of text: String) throws(HubError) {

@@ -13,6 +13,8 @@ struct SnapshotCheck {
   var isWhole: Bool {
     let names = (try? File.names(in: folder)) ?? []
     func has(_ name: String) -> Bool { File.exists(folder + "/" + name) }
+    let blocks = QuantizedFiles.inside(folder)
+    if !blocks.isEmpty { return Self.areWhole(blocks) }
     guard has(FileSelection.configName), has("tokenizer.json") || has("tokenizer.model") || has("vocab.json")
     else {
       return false
@@ -23,6 +25,14 @@ struct SnapshotCheck {
     // A dense layer behind the pooling has weights of its own.
     let layers = names.filter { $0.hasSuffix("_Dense") }.map { $0 + "/model.safetensors" }
     return (shards + layers).allSatisfy { Self.isWhole(folder + "/" + $0) }
+  }
+
+  /// Whether all parts of a GGUF model are here, as long as their heads say.
+  static func areWhole(_ files: [String]) -> Bool {
+    files.allSatisfy { path in
+      guard let parts = try? GGUFParts(of: path) else { return false }
+      return parts.paths.allSatisfy { (try? GGUFFile(path: $0)) != nil }
+    }
   }
 
   private var index: JSONValue? {

@@ -61,7 +61,6 @@ def test_usage_errors_end_with_2_and_say_what_was_meant(server):
         (["bench"], "name a model: a folder, a short name such as qwen3:0.6b", "Try 'mlxserve bench --help'."),
         (["verify", DEMO, DEMO], "unexpected argument", "Try 'mlxserve verify --help'."),
         (["show", "qwen3:0.6b", "--cache-dir", "/tmp/none"], "'mlxserve pull qwen3:0.6b' downloads it", "show --help'."),
-        (["pull", "owner/name:Q4_K_M"], "'Q4_K_M' means a file in GGUF", ""),
     ):
         result = run(server, *words)
         assert result.returncode == 2 and said in result.stderr and advice in result.stderr, (words, result)

@@ -541,7 +541,7 @@ def test_what_cannot_be_served_is_refused_before_its_weights(server):
     for files, *words in [
             ({**MODEL, **config(model_type="mamba2")}, "mamba2"),
             ({**MODEL, **config(quantization_config={"quant_method": "exl3", "bits": 4})}, "exl3"),
-            ({**others, "model.gguf": b"x"}, "GGUF"), (others, "no .safetensors"),
+            ({**others, "model-Q8_0.gguf": b"x"}, "it has GGUF files: add one of its quantizations", "Q8_0"), (others, "no .safetensors"),
             ({"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}, "LoRA"),
             ({**others, "pytorch_model.bin": b"x"}, "pickles"),
             ({**others, "x.safetensors": b"x", "model.safetensors.index.json": index}, "model-00001-of-00002.safetensors")]:

@@ -20,10 +20,37 @@ import Testing
     #expect(reference.revision == revision)
   }
 
+  @Test func `a quantization is a part of a name, and no revision`() throws {
+    for (text, quantization) in [
+      ("a/b:Q4_K_M", "Q4_K_M"), ("a/b:iq2_xs", "IQ2_XS"), ("hf.co/a/b:F16", "F16"),
+    ] {
+      let reference = try ModelReference(text, host: "huggingface.co")
+      #expect(reference.quantization == quantization && reference.revision == nil, "\(text)")
+      #expect(reference.repository.text == "a/b")
+    }
+    #expect(try ModelReference("a/b:q", host: "hub.example").revision == "q")
+  }
+
+  @Test func `a quantization's files are those of one model`() throws {
+    let repository = try RepositoryName("a/b")
+    let paths = [
+      "m-Q4_K_M.gguf", "m.Q8_0.gguf", "UD/m-UD-Q2_K_XL-00002-of-00002.gguf",
+      "UD/m-UD-Q2_K_XL-00001-of-00002.gguf", "mmproj-m-F16.gguf", "imatrix.gguf", "README.md", "x-BF16.gguf",
+      "y-BF16.gguf",
+    ]
+    #expect(QuantizedFiles.tags(of: paths) == ["BF16", "Q2_K_XL", "Q4_K_M", "Q8_0"])
+    #expect(try QuantizedFiles.files("q8_0", of: paths, repository) == ["m.Q8_0.gguf"])
+    #expect(
+      try QuantizedFiles.files("Q2_K_XL", of: paths, repository)
+        == ["UD/m-UD-Q2_K_XL-00001-of-00002.gguf", "UD/m-UD-Q2_K_XL-00002-of-00002.gguf"])
+    #expect(throws: HubError.self) { try QuantizedFiles.files("BF16", of: paths, repository) }
+    #expect(throws: HubError.self) { try QuantizedFiles.files("Q6_K", of: paths, repository) }
+  }
+
   @Test(arguments: [
     "", "/", "a/", "/a", "a/b/c", "a b", "a/b--c", "a/..", "../a", "a/.b", "a/b.", "-a/b", "a/b-", "a/b.git",
     "ä/b",
-    "a/b:Q4_K_M", "a/b:iq2_xs", "a/b:F16", "a/b\n", "a/b@", "a/b@../c", "a/b@x y",
+    "a/b\n", "a/b@", "a/b@../c", "a/b@x y",
     "https://other.example/a/b", "https://hub.example/a",
     "a/" + String(repeating: "x", count: 95),
   ])

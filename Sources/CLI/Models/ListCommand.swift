@@ -58,7 +58,8 @@ enum ListCommand {
 
   private static func entry(_ snapshot: HubCache.Snapshot, all: Bool) -> Entry? {
     let config = config(snapshot.folder)
-    guard config != nil || all || snapshot.state != .whole else { return nil }
+    let tags = config == nil ? QuantizedFiles.tags(of: QuantizedFiles.inside(snapshot.folder)) : []
+    guard config != nil || !tags.isEmpty || all || snapshot.state != .whole else { return nil }
     let type = config?["model_type"]?.stringValue
     let state: String =
       switch snapshot.state {
@@ -66,12 +67,13 @@ enum ListCommand {
       case .missing: "partial"
       case .whole:
         config == nil
-          ? "no model"
+          ? tags.isEmpty ? "no model" : "ready"
           : ModelInspection.supportedTypes.contains(type ?? "")
             ? "ready" : "unsupported: \(type ?? "no model_type")"
       }
     return Entry(
-      name: snapshot.repository.text, bytes: snapshot.bytes, type: self.type(config, folder: snapshot.folder),
+      name: snapshot.repository.text, bytes: snapshot.bytes,
+      type: tags.isEmpty ? self.type(config, folder: snapshot.folder) : tags.joined(separator: ", "),
       commit: snapshot.commit,
       revisions: snapshot.revisions, state: state, folder: snapshot.folder, used: snapshot.used)
   }
@@ -80,7 +82,9 @@ enum ListCommand {
     try File.names(in: folder).compactMap { name in
       let path = folder + "/" + name
       guard let config = config(path) else { return nil }
-      let files = (try? File.names(in: path))?.compactMap { File.status(path + "/" + $0) } ?? []
+      let files =
+        (try? File.names(in: path))?.compactMap { File.status(path + "/" + $0) }
+        ?? [File.status(path)].compactMap(\.self)
       let type = config["model_type"]?.stringValue ?? ""
       return Entry(
         name: name, bytes: files.filter { $0.kind == .file }.map(\.bytes).sumOfSizes,
@@ -91,7 +95,8 @@ enum ListCommand {
   }
 
   private static func config(_ folder: String) -> JSONValue? {
-    guard let bytes = try? File.read(folder + "/config.json", limit: 16 << 20) else { return nil }
+    guard !ModelFolder.isGGUF(folder), let bytes = try? File.read(folder + "/config.json", limit: 16 << 20)
+    else { return (try? ModelFolder(path: folder))?.config }
     return try? JSONValue(parsing: bytes)
   }
 
@@ -101,9 +106,9 @@ enum ListCommand {
   static func type(_ config: JSONValue?, folder: String? = nil) -> String {
     guard let config, let type = config["model_type"]?.stringValue else { return "-" }
     let quantization = config["quantization"] ?? config["quantization_config"]
-    if quantization == nil, let folder, let stored = ModelFacts(folder: folder)?.quantization {
-      return "\(type) \(stored.bits)bit g\(stored.groupSize)"
-    }
+    let facts = quantization == nil ? folder.flatMap { ModelFacts(folder: $0) } : nil
+    if let blocks = facts?.blocks { return "\(type) \(blocks)" }
+    if let stored = facts?.quantization { return "\(type) \(stored.bits)bit g\(stored.groupSize)" }
     if let bits = quantization?["bits"]?.intValue {
       let group = quantization?["group_size"]?.intValue.map { " g\($0)" } ?? ""
       return "\(type) \(bits)bit\(group)"

@@ -37,7 +37,9 @@ enum ModelLocator {
     let low = reference.repository.text.lowercased()
     let hasOwner = low.contains("/")
     let found = cached.filter { (hasOwner ? $0.text : $0.name).lowercased() == low }
-    if found.count == 1, let only = found.first { return ModelReference(only, revision: reference.revision) }
+    if found.count == 1, let only = found.first {
+      return ModelReference(only, revision: reference.revision, quantization: reference.quantization)
+    }
     if hasOwner { return reference }
     guard found.isEmpty else {
       throw .badName(text, problem: "the cache has several: " + found.map(\.text).joined(separator: ", "))
@@ -63,7 +65,7 @@ enum ModelLocator {
   static func chosen(_ flags: ParsedFlags) throws -> String {
     let names = here(try flags.hubSettings()).filter {
       !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path)
-        && File.exists($0.path + "/config.json")
+        && (File.exists($0.path + "/config.json") || ModelFolder.isGGUF($0.path))
     }.map(\.name)
     guard let first = names.first else { throw UsageError.noModel(here: []) }
     if names.count == 1 {
