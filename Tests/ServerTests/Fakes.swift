@@ -279,14 +279,16 @@ func openLibrary(_ disk: SimulatedDisk, folder: String = "/library") throws -> L
 }
 
 /// A server over it, whose thread that indexes begins with it.
-func startLibrary(_ library: Library) throws -> (App, ModelFleet) {
+func startLibrary(
+  _ library: Library, _ encoder: any EmbeddingService = FakeEncoder()
+) throws -> (App, ModelFleet) {
   var settings = ModelFleet.Settings()
   settings.measuresProcess = false
   settings.ledger = MemoryLedger(limit: 1 << 40)
   let catalog = try ModelCatalog(named: [ModelSource(id: "e", path: "/models/e")], folder: nil, aliases: [])
   let fleet = try ModelFleet(catalog, settings: settings) { _, _ in
     ResidentModel(
-      LoadedModel(id: "e", created: 5, embedder: Embedder(service: FakeEncoder(), tokenizer: tinyTokenizer)))
+      LoadedModel(id: "e", created: 5, embedder: Embedder(service: encoder, tokenizer: tinyTokenizer)))
   }
   let ids = Monitor(0)
   var server = ServerSettings()

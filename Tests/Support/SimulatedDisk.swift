@@ -130,8 +130,8 @@ package final class SimulatedDisk: FileSystem {
   }
 
   private static func parent(of path: String) -> String {
-    let parts = path.split(separator: "/").dropLast()
-    return "/" + parts.joined(separator: "/")
+    let end = path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex
+    return end == path.startIndex ? "/" : String(path[..<end])
   }
 
   package func open(_ path: String, _ flags: Int32) -> Int {
@@ -281,8 +281,9 @@ package final class SimulatedDisk: FileSystem {
     var found: [String] = []
     let result = call(isReading: true) { state, isShort in
       guard state.entries[folder] == Entry(node: nil) else { return -Int(ENOENT) }
+      // In an order that does not change from process to process.
       found = state.entries.keys.filter { $0 != "/" && Self.parent(of: $0) == folder }
-        .compactMap { $0.split(separator: "/").last.map(String.init) }
+        .compactMap { $0.split(separator: "/").last.map(String.init) }.sorted()
       return 0
     }
     names += found

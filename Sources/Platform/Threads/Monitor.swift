@@ -41,8 +41,8 @@ package final class Monitor<Value>: @unchecked Sendable {
   package func withLock<Result, Failure: Error>(
     _ body: (inout Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
+    lock()
+    defer { unlock() }
     return try body(&value)
   }
 
@@ -50,11 +50,14 @@ package final class Monitor<Value>: @unchecked Sendable {
   package func update<Result, Failure: Error>(
     _ body: (inout Value) throws(Failure) -> sending Result
   ) throws(Failure) -> sending Result {
-    pthread_mutex_lock(mutex)
+    lock()
     // In this order: a waiter that is woken while the lock is held goes back to sleep until it is not.
     defer {
-      pthread_mutex_unlock(mutex)
+      unlock()
       pthread_cond_broadcast(condition)
+      #if DEBUG
+        Turns.current?.wake(ObjectIdentifier(self))
+      #endif
     }
     return try body(&value)
   }
@@ -66,10 +69,19 @@ package final class Monitor<Value>: @unchecked Sendable {
   package func wait<Result>(
     until deadline: Instant? = nil, _ body: (inout Value) -> sending Result?
   ) -> sending Result? {
-    pthread_mutex_lock(mutex)
-    defer { pthread_mutex_unlock(mutex) }
+    lock()
+    defer { unlock() }
     while true {
       if let result = body(&value) { return result }
+      #if DEBUG
+        if let member = Turns.current {
+          pthread_mutex_unlock(mutex)
+          let isOver = member.sleep(ObjectIdentifier(self), isTimed: deadline != nil)
+          pthread_mutex_lock(mutex)
+          if isOver { return body(&value) }
+          continue
+        }
+      #endif
       guard let deadline else {
         pthread_cond_wait(condition, mutex)
         continue
@@ -77,6 +89,20 @@ package final class Monitor<Value>: @unchecked Sendable {
       if Instant.now >= deadline { return nil }
       waitOnce(until: deadline)
     }
+  }
+
+  private func lock() {
+    #if DEBUG
+      Turns.current?.take(ObjectIdentifier(self))
+    #endif
+    pthread_mutex_lock(mutex)
+  }
+
+  private func unlock() {
+    pthread_mutex_unlock(mutex)
+    #if DEBUG
+      Turns.current?.give(ObjectIdentifier(self))
+    #endif
   }
 
   private func waitOnce(until deadline: Instant) {

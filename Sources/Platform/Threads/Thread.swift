@@ -25,6 +25,9 @@ package struct Thread: Sendable {
     pthread_sigmask(SIG_SETMASK, &mask, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
 
+    #if DEBUG
+      let body = Turns.joined(body)
+    #endif
     let start = Unmanaged.passRetained(StartBox(name: name, stackBytes: stackBytes, body: body))
     #if canImport(Darwin)
       var thread: pthread_t?

@@ -316,6 +316,7 @@ final class BatchStore: Sendable {
   func results(of batch: RequestBatch) throws(APIError) -> [SharedBytes] {
     let found = try readResults(batch.id)
     guard batch.sums.isEmpty || batch.sums == RequestBatch.sums(found) else {
+      guard state.withLock({ $0.entries[batch.id] != nil }) else { throw .notFound("batch", batch.id) }
       Log.error("the results of a batch are damaged", ["batch": batch.id])
       throw APIError(
         status: 500, type: "server_error", code: "file_damaged",
@@ -529,8 +530,8 @@ final class BatchStore: Sendable {
         throw .notFound("batch", batch.id)
       }
       try library.bury("batches", batch.id)
-      library.forget("batches", batch.id, with: [".requests"] + Self.results)
       state.withLock { $0.entries[batch.id] = nil }
+      library.forget("batches", batch.id, with: [".requests"] + Self.results)
       library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
     }
   }
@@ -541,6 +542,11 @@ final class BatchStore: Sendable {
   func stop() { state.update { $0.isStopped = true } }
 
   var isStopped: Bool { state.withLock { $0.isStopped } }
+
+  /// A short sleep that the end of the server cuts shorter.
+  func pause(seconds: Double) {
+    _ = state.wait(until: Instant.now.adding(seconds: seconds)) { $0.isStopped ? true : nil }
+  }
 
   /// Whether there is something to do.
   var hasWork: Bool { state.withLock { $0.entries.values.contains { !$0.batch.isOver } } }

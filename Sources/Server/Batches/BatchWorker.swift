@@ -67,17 +67,11 @@ final class BatchWorker: Sendable {
         let memory = makeLoan()
         do throws(APIError) { try store.finish(batch, memory) } catch {
           Log.error("the results of a batch are not stored", ["batch": batch.id, "error": error.message])
-          pause(seconds: 1)
+          store.pause(seconds: 1)
           store.postpone(batch)
         }
       }
     }
-  }
-
-  /// A short sleep that the end of the server cuts shorter.
-  private func pause(seconds: Double) {
-    let end = Instant.now.adding(seconds: seconds)
-    while Instant.now.seconds(since: end) < 0, !store.isStopped { usleep(50_000) }
   }
 
   /// What came of sending a request once.
@@ -106,7 +100,7 @@ final class BatchWorker: Sendable {
           return
         }
       }
-      pause(seconds: delay)
+      store.pause(seconds: delay)
       delay = min(10, 2 * delay)
     }
     store.giveUp(work)

@@ -455,7 +455,9 @@ package final class Library: Sendable {
     if let checksum = file.checksum, checksum != sum { throw damaged(file) }
   }
 
+  /// What is told of a file whose bytes are not there, or others: that it is damaged, or was deleted meanwhile.
   private func damaged(_ file: FileRecord) -> APIError {
+    guard state.withLock({ $0.files[file.id] != nil }) else { return .notFound("file", file.id) }
     Log.error("a file is damaged", ["file": file.id])
     return APIError(
       status: 500, type: "server_error", code: "file_damaged",
@@ -473,11 +475,12 @@ package final class Library: Sendable {
       }
       for store in stores { _ = try dropEntry(file.id, store: store) }
       try bury("files", file.id)
-      forget("files", file.id, with: [".data"])
+      // Before its bytes go: whoever misses them looks here whether they should be there.
       state.withLock { state in
         guard let gone = state.files.removeValue(forKey: file.id) else { return }
         state.quotas.add(Holding() - gone.holding, of: gone.owner)
       }
+      forget("files", file.id, with: [".data"])
     }
   }
 
