@@ -147,17 +147,28 @@ package final class VectorIndex: Sendable {
   }
 
   /// Everything that is damaged, in words.
-  package func faults() -> [String] { Self.faults(view) }
+  package func faults() -> [String] { Self.faults(view) { _ in } }
 
-  private static func faults(_ view: IndexView) -> [String] {
-    view.parts.flatMap { $0.segment.faults() }.map { "\($0)" }
+  private static func faults(_ view: IndexView, _ pace: (Int) -> Void) -> [String] {
+    view.parts.flatMap { $0.segment.faults(pace) }.map { "\($0)" }
+  }
+
+  /// About the bytes that a `check` takes beside mapped files: what is in the log, as documents and as vectors by their keys and
+  /// in rows, and the tables of documents.
+  package static func bytesToCheck(
+    folder: String, documents: Int, files: any FileSystem = SystemFiles()
+  ) -> Int {
+    let logs = ((try? files.names(in: folder)) ?? []).filter { $0.hasSuffix(".log") }
+    let bytes = logs.reduce(0) { $0 + (((try? files.mapped(folder + "/" + $1)) ?? nil)?.count ?? 0) }
+    return (1 << 20) + 4 * bytes + 2_048 * documents
   }
 
   /// The same of an index that another process may use, without its lock.
   ///
+  /// - Parameter pace: told the bytes that were read.
   /// - Returns: and the documents that can be read; nil where that cannot be told.
   package static func check(
-    folder: String, files: any FileSystem = SystemFiles()
+    folder: String, files: any FileSystem = SystemFiles(), pace: (Int) -> Void = { _ in }
   ) -> (faults: [String], view: IndexView?) {
     do throws(IndexError) {
       guard let found = try snapshot(folder: folder, files: files) else { return ([], nil) }
@@ -166,7 +177,9 @@ package final class VectorIndex: Sendable {
         guard let content = try? Optional.some(files.mapped(folder + "/" + name)) else { return false }
         return content.flatMap { SideFile($0, name: name) }?.isDamaged ?? true
       }
-      return (found.losses + faults(found.view) + sides.map { "\(folder)/\($0) is damaged" }, found.view)
+      return (
+        found.losses + faults(found.view, pace) + sides.map { "\(folder)/\($0) is damaged" }, found.view
+      )
     } catch {
       return (["\(error)"], nil)
     }

@@ -14,7 +14,8 @@ extension Library {
     folder: String, files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> FolderReport {
     var check = LibraryCheck(folder: folder, files: files)
-    let inventory = try Inventory.check(folder: folder, files: files) { () throws(PlatformError) in
+    let inventory = try Inventory.check(folder: folder, files: files, unlisted: Inventory.before) {
+      () throws(PlatformError) in
       try versions(folder, files: files)
     }
     try check.lookAtFiles()

@@ -161,11 +161,12 @@ extension Library {
   func recover() throws(PlatformError) {
     var found = State()
     let list = try Inventory.read(folder: folder, files: files)
-    let faults = Inventory.faults(list, try Self.versions(folder, files: files))
+    let faults = Inventory.faults(
+      list, try Self.versions(folder, files: files), unlisted: Inventory.before)
     for (name, problem) in faults.sorted(by: { $0.key < $1.key }) {
       Log.error("a record is not as it was", ["file": "\(folder)/\(name)", "because": problem])
     }
-    (found.lost, found.isListed) = (Set(faults.keys), list != nil)
+    (found.lost, found.isListed) = (Set(faults.keys), list != nil || faults[Inventory.name] != nil)
     found.health.lost = faults.count
     found.nextVersion = 2 + (list?.records.values.max() ?? 0)
     let present = Set(try files.names(in: folder + "/files"))
@@ -311,11 +312,20 @@ extension Library {
 
   /// Reads the whole index of a store, and has made again what is damaged or missing.
   ///
-  /// - Parameter encoder: the store's model, which a store of an earlier version may need.
-  func inspect(_ id: String, _ encoder: () throws -> ModelEncoder) throws {
+  /// - Parameters:
+  ///   - memory: where is claimed what that takes.
+  ///   - pace: told the bytes that were read.
+  ///   - encoder: the store's model, which a store of an earlier version may need.
+  /// - Throws: `SearchError.noMemory` where there is none for it now.
+  func inspect(
+    _ id: String, _ memory: MemoryLoan, pace: (Int) -> Void, _ encoder: () throws -> ModelEncoder
+  ) throws {
     guard let store = state.withLock({ $0.stores[id] }), let name = store.record.index else { return }
     if store.index == nil {
-      let (faults, view) = VectorIndex.check(folder: folder + "/stores/\(id)/" + name, files: files)
+      let place = folder + "/stores/\(id)/" + name
+      let bytes = VectorIndex.bytesToCheck(folder: place, documents: store.entries.count, files: files)
+      guard memory.extend(by: bytes) else { throw SearchError.noMemory(bytes: bytes) }
+      let (faults, view) = VectorIndex.check(folder: place, files: files, pace: pace)
       if faults.isEmpty, let view, difference(view, store).isNone { return }
     }
     var index: VectorIndex?

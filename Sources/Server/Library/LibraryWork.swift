@@ -1,5 +1,5 @@
 // The thread that indexes: one file after another, in the background of everything else; and then, where results are
-// explained, it reads the sentences of what was indexed.
+// explained, it reads the sentences of what was indexed. Another reads through what there was at the start.
 
 import JSON
 import Pipeline
@@ -19,6 +19,8 @@ final class LibraryWorker: Sendable {
   private let library: Library
   private let models: ModelFleet
   private let thread = Monitor<Thread?>(nil)
+  /// Of what is read through once after a start.
+  private let checking = Monitor<Thread?>(nil)
 
   init(_ library: Library, models: ModelFleet) {
     self.library = library
@@ -35,30 +37,25 @@ final class LibraryWorker: Sendable {
 
   /// Goes on with what the last process left, or a search wants.
   func resume() {
-    let hasWork = library.state.withLock {
-      !$0.queue.isEmpty || !$0.unread.isEmpty || !$0.unchecked.isEmpty || !$0.unseen.isEmpty
+    let (hasWork, isUnchecked) = library.state.withLock {
+      (!$0.queue.isEmpty || !$0.unread.isEmpty, !$0.unchecked.isEmpty || !$0.unseen.isEmpty)
     }
-    if hasWork {
-      start()
+    if hasWork { start() }
+    guard isUnchecked else { return }
+    checking.withLock { thread in
+      guard thread == nil else { return }
+      thread = try? Thread(name: "checking", stackBytes: 4 << 20) { self.check() }
     }
   }
 
   func stop() {
     library.state.update { $0.isStopped = true }
-    let running = thread.withLock { thread in
-      defer { thread = nil }
-      return thread
-    }
-    running?.join()
+    for place in [thread, checking] { place.withLock { $0.take() }?.join() }
   }
 
   /// What the thread does next.
   private enum Next {
     case index(Library.Work)
-    /// The whole index of a store, as it is on the disk.
-    case inspect(String)
-    /// The bytes of a file.
-    case look(String)
     /// Sentences of a store.
     case read(String)
     case pause, stop
@@ -80,8 +77,6 @@ final class LibraryWorker: Sendable {
           state.atWork = work
           return .index(work)
         }
-        if let store = state.unchecked.first { return .inspect(store) }
-        if let file = state.unseen.popLast() { return .look(file) }
         // An index for another model goes first.
         guard let store = state.unread.first, state.rebuilding.isEmpty else { return nil }
         return Instant.now < rest ? .pause : .read(store)
@@ -98,10 +93,6 @@ final class LibraryWorker: Sendable {
           _ = library.state.wait(until: pause) { $0.isStopped ? true : nil }
         }
         rest = Instant.now.adding(seconds: Self.quiet)
-      case .inspect(let store): inspect(store)
-      case .look(let id):
-        // What is damaged is told there.
-        if let file = library.state.withLock({ $0.files[id] }) { _ = try? library.mappedContent(of: file) }
       case .read(let store): reader.step(store)
       case .pause: _ = library.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
       case .stop, nil: return
@@ -120,17 +111,59 @@ final class LibraryWorker: Sendable {
   /// ten seconds in all, in which other files wait too.
   private static let (longestPause, mostFailures) = (10.0, 10)
 
-  /// Looks through an index. What cannot be read now is looked at when it is used.
-  private func inspect(_ store: String) {
+  /// Most bytes a second that are read of what is there since the start: a sixth of what a core could.
+  private static let pace = 64.0 * 1_048_576
+  /// How long it rests when memory lacks, seconds.
+  private static let shortRest = 10.0
+
+  /// Reads through what the last process left, indexes first, on a thread of its own: nobody waits for it.
+  private func check() {
+    var unpaid = 0
+    func rest(_ seconds: Double) {
+      _ = library.state.wait(until: Instant.now.adding(seconds: seconds)) { $0.isStopped ? true : nil }
+    }
+    func pace(_ bytes: Int) {
+      unpaid += bytes
+      guard unpaid >= 1 << 20 else { return }
+      rest(Double(unpaid) / Self.pace)
+      unpaid = 0
+    }
+    while !library.state.withLock({ $0.isStopped }) {
+      if let store = library.state.withLock({ $0.unchecked.first }) {
+        let isDone = inspect(store, pace)
+        // What is lost is indexed again.
+        if library.state.withLock({ !$0.queue.isEmpty }) { start() }
+        library.state.update { state in
+          state.unchecked.removeAll { $0 == store }
+          if !isDone, state.stores[store] != nil { state.unchecked.append(store) }
+        }
+        if !isDone { rest(Self.shortRest) }
+      } else if let id = library.state.update({ $0.unseen.popLast() }) {
+        guard let file = library.state.withLock({ $0.files[id] }) else { continue }
+        // What is damaged is told there.
+        _ = try? library.mappedContent(of: file)
+        pace(file.bytes)
+      } else {
+        return
+      }
+    }
+  }
+
+  /// Looks through an index; false where there is no memory for it now. What cannot be read now is looked at when it is used.
+  private func inspect(_ store: String, _ pace: (Int) -> Void) -> Bool {
+    let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
+    defer { withExtendedLifetime(memory) {} }
     do {
-      try library.inspect(store) {
+      try library.inspect(store, memory, pace: pace) {
         let model = library.state.withLock { $0.stores[store]?.record.model }
         return try models.encoder(model ?? library.settings.embeddingModel, isBackground: true).encoder
       }
+    } catch SearchError.noMemory {
+      return false
     } catch {
       Log.error("an index cannot be read", ["store": store, "error": "\(error)"])
     }
-    library.state.update { $0.unchecked.removeAll { $0 == store } }
+    return true
   }
 
   /// - Parameter failures: how often work could not be done, in a row.

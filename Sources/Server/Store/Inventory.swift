@@ -14,6 +14,8 @@ struct Inventory {
   typealias Change = (name: String, version: Int?)
 
   static let name = "inventory"
+  /// What versions of the library without an inventory wrote as the version of each record.
+  static let before = 1
   /// Lines that say nothing any more, beside as many as there are records, before the list is written anew.
   private static let mostStale = 1_000
   /// Of a list; a line has about 80.
@@ -90,11 +92,15 @@ struct Inventory {
 
   /// What is wrong, by the names of records and the list's own.
   ///
-  /// - Parameter found: the records that are there, or are being taken away; nil for a version that cannot be read.
-  static func faults(_ list: (records: [String: Int], damaged: Int)?, _ found: [String: Int?]) -> [String:
-    String]
-  {
-    guard let list else { return [:] }
+  /// - Parameters:
+  ///   - found: the records that are there, or are being taken away; nil for a version that cannot be read.
+  ///   - unlisted: the last version that records may have where there is no list.
+  static func faults(
+    _ list: (records: [String: Int], damaged: Int)?, _ found: [String: Int?], unlisted: Int = .max
+  ) -> [String: String] {
+    guard let list else {
+      return found.values.contains { $0 ?? 0 > unlisted } ? [Self.name: "it is missing"] : [:]
+    }
     var faults: [String: String] = [:]
     for (name, version) in list.records {
       switch found[name] {
@@ -115,11 +121,12 @@ struct Inventory {
 
   /// The same of a folder in which a server may work: what is wrong twice.
   static func check(
-    folder: String, files: any FileSystem, _ found: () throws(PlatformError) -> [String: Int?]
+    folder: String, files: any FileSystem, unlisted: Int = .max,
+    _ found: () throws(PlatformError) -> [String: Int?]
   ) throws(PlatformError) -> [(name: String, problem: String)] {
     func look() throws(PlatformError) -> [String: String] {
       let list = try read(folder: folder, files: files)
-      return faults(list, try found())
+      return faults(list, try found(), unlisted: unlisted)
     }
     let first = try look()
     guard !first.isEmpty else { return [] }

@@ -126,9 +126,10 @@ package final class Segment: Sendable {
     return UnsafeRawBufferPointer(rebasing: content.bytes[footer.sections[section.rawValue]])
   }
 
-  private func check(_ section: Section) throws(IndexError) {
+  private func check(_ section: Section, _ pace: (Int) -> Void = { _ in }) throws(IndexError) {
     guard !checked.withLock({ $0[section.rawValue] }) else { return }
-    if let block = Self.firstDamage(of: content.bytes, in: footer.sections[section.rawValue], end: end) {
+    let place = footer.sections[section.rawValue]
+    if let block = Self.firstDamage(of: content.bytes, in: place, end: end, pace) {
       throw .damaged(path: path, what: Self.words(block, section))
     }
     checked.withLock { $0[section.rawValue] = true }
@@ -151,9 +152,11 @@ package final class Segment: Sendable {
 
   /// The first block of a range whose checksum is wrong.
   ///
-  /// - Parameter end: where the footer begins.
+  /// - Parameters:
+  ///   - end: where the footer begins.
+  ///   - pace: told the bytes of each block.
   private static func firstDamage(
-    of bytes: UnsafeRawBufferPointer, in range: Range<Int>, end: Int
+    of bytes: UnsafeRawBufferPointer, in range: Range<Int>, end: Int, _ pace: (Int) -> Void = { _ in }
   ) -> Int? {
     guard !range.isEmpty else { return nil }
     // What the checksums cover ends where they begin: n blocks and n sums.
@@ -165,6 +168,7 @@ package final class Segment: Sendable {
       guard start < stop, at + 8 <= end else { return block }
       let sum = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
       if Checksum.of(UnsafeRawBufferPointer(rebasing: bytes[start..<stop])) != sum { return block }
+      pace(stop - start)
     }
     return nil
   }
@@ -176,9 +180,9 @@ package final class Segment: Sendable {
   }
 
   /// All that is damaged.
-  func faults() -> [IndexError] {
+  func faults(_ pace: (Int) -> Void = { _ in }) -> [IndexError] {
     Section.allCases.compactMap { section in
-      do throws(IndexError) { try check(section) } catch { return error }
+      do throws(IndexError) { try check(section, pace) } catch { return error }
       return nil
     }
   }

@@ -99,7 +99,7 @@ def kinds(folder, ids):
         "response": tuple(pathlib.Path(f"responses/{each}.record") for each in ids["responses"]) + (set(),),
         "conversation": tuple(pathlib.Path(f"conversations/{each}.record") for each in ids["conversations"]) + (set(),),
         "chat": tuple(pathlib.Path(f"completions/{each}.record") for each in ids["chats"]) + (set(),),
-        "inventory": (library / "inventory", pathlib.Path("responses/inventory"), {"missing", "cut last", "flip last"}),
+        "inventory": (library / "inventory", pathlib.Path("responses/inventory"), {"cut last", "flip last"}),
     }
 
 
