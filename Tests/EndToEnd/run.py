@@ -93,9 +93,9 @@ LONG = {
 # again and again, an index of many vectors, chaos.
 PATIENT = {
     "memory_test.test_24_of_the_worst_at_once", "memory_test.test_24_of_any_body_at_once",
-    "memory_test.test_24_of_the_others_at_once", "memory_test.test_the_worst_request_of_every_route",
+    "memory_test.test_24_of_the_others_at_once", "memory_test.test_24_of_every_export_at_once", "memory_test.test_the_worst_request_of_every_route",
     "memory_test.test_the_worst_request_of_every_other_route", "memory_test.test_files_that_become_large",
-    "memory_test.test_batches_stay_within_the_limit", "limits_test.test_slow_connections_meet_their_deadlines",
+    "memory_test.test_batches_stay_within_the_limit", "memory_test.test_large_files_that_become_larger", "limits_test.test_slow_connections_meet_their_deadlines",
     "load_test.test_after_chaos_all_is_as_before", "cli_test.test_an_index_is_measured",
     "packaging_test.test_the_checksums_are_those_of_the_files", "packaging_test.test_the_same_binary_is_packed_to_the_same_bytes",
     "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_passing_troubles_pass_and_others_end",

@@ -95,9 +95,6 @@ struct MessageBatchesRoute {
     return Response(json: ["id": .string(batch.id), "type": "message_batch_deleted"])
   }
 
-  /// Bytes of results that are sent at a time.
-  private static let partBytes = 64 << 10
-
   private func results(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let batch = try batch(http, context)
     guard batch.isOver else {
@@ -105,15 +102,6 @@ struct MessageBatchesRoute {
         status: 404, code: "not_found", message: "The batch has not ended: there are no results yet.")
     }
     let files = try server.batches(worker).store.results(of: batch)
-    return Response(
-      headers: ["content-type": "application/x-jsonl"],
-      body: .stream { writer in
-        for content in files {
-          for start in stride(from: 0, to: content.count, by: Self.partBytes) {
-            try writer.write(content.copy(start..<start + Self.partBytes))
-          }
-        }
-        writer.finish()
-      })
+    return Response(contentType: "application/x-jsonl", files: files)
   }
 }

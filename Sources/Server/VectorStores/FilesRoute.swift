@@ -152,8 +152,8 @@ struct FilesRoute {
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let file = try file(http, context)
-    try claim(2 * file.bytes, of: context.memory)
-    var response = Response(contentType: file.contentType, bytes: try server.library().content(of: file))
+    let content = try server.library().mappedContent(of: file)
+    var response = Response(contentType: file.contentType, files: [content].compactMap(\.self))
     // Nothing of a client's runs on the server's origin.
     response.headers.add("content-disposition", "attachment")
     return response
@@ -216,5 +216,27 @@ extension ServerContext {
         message: "The server has no place for files; see its log.")
     }
     return library
+  }
+}
+
+extension Response {
+  private static let partBytes = 64 << 10
+
+  /// Mapped files, one after another: what is more than a piece is sent in pieces, so that no memory holds it whole.
+  init(contentType: String, files: [SharedBytes]) {
+    guard files.reduce(0, { $0 + $1.count }) > Self.partBytes else {
+      self.init(contentType: contentType, bytes: files.flatMap { $0.copy(0..<$0.count) })
+      return
+    }
+    self.init(
+      headers: ["content-type": contentType],
+      body: .stream { writer in
+        for content in files {
+          for start in stride(from: 0, to: content.count, by: Self.partBytes) {
+            try writer.write(content.copy(start..<start + Self.partBytes))
+          }
+        }
+        writer.finish()
+      })
   }
 }

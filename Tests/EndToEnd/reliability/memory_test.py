@@ -6,6 +6,7 @@ milliseconds while the requests are answered; all resident memory, the program's
 import json
 import os
 import pathlib
+import tempfile
 import threading
 import time
 
@@ -70,23 +71,23 @@ class Peak:
             pass
 
     def __str__(self):
-        return f"{self.most >> 10} MiB of {LIMIT}, RSS {self.resident >> 10} MiB"
+        return f"{self.most >> 10} MiB, RSS {self.resident >> 10} MiB"
 
 
 class Account:
     """What every request held, in lines, and the most of all."""
 
-    def __init__(self):
-        self.lines, self.most, self.resident = [], 0, 0
+    def __init__(self, limit=LIMIT):
+        self.lines, self.most, self.resident, self.limit = [], 0, 0, limit
 
     def note(self, what, peak):
         """Raises where it was more than the limit."""
         self.lines.append(f"{what}, {peak}")
         self.most, self.resident = max(self.most, peak.most), max(self.resident, peak.resident)
-        assert peak.most <= LIMIT << 10, self.lines[-1]
+        assert peak.most <= self.limit << 10, self.lines[-1]
 
     def __str__(self):
-        return (f"{self.most >> 10} MiB of {LIMIT} at most, RSS {self.resident >> 10}, memory of the program and its files "
+        return (f"{self.most >> 10} MiB of {self.limit} at most, RSS {self.resident >> 10}, memory of the program and its files "
                 f"included; {len(self.lines)} requests")
 
 
@@ -483,6 +484,160 @@ def test_files_that_become_large(s):
             assert other.process.poll() is None, account.lines[-1]
 
     return alone(other, ask)
+
+
+def test_24_of_every_export_at_once(s):
+    """What only hands out: large files, the texts and lists of large stores, results of batches, stored answers, settings."""
+    limit = 200
+    with tempfile.TemporaryDirectory() as folder:
+        other = Server(s.binary, "--memory", f"{limit}M", "--kv-cache-type", "f32", "--model", f"e={ENCODER}",
+                       "--state-dir", folder)
+        account = Account(limit)
+
+        def made(path, content):
+            status, _, data = other.post(path, content)
+            assert status == 200, (path, status, data[:200])
+            return json.loads(data)["id"]
+
+        def of(kind):
+            return json.loads(other.get(f"/v1/{kind}?limit=1")[2])["data"][0]["id"]
+
+        try:
+            parts = [b"The words of a text, one after another.\n" * 200_000] * 6
+            large = other.client.uploads.upload_file_chunked(
+                file=b"".join(parts), filename="large.txt", bytes=sum(map(len, parts)), mime_type="text/plain",
+                purpose="assistants", part_size=8_000_000).file.id
+            texts = [sent(other, f"{number}.md", b"# A title\n\n" + b"All words of number %d. " % number * 30) for number in range(400)]
+            store = made("/v1/vector_stores", dict(name="x", metadata={"k": "v" * 500}))
+            batch = made(f"/v1/vector_stores/{store}/file_batches", dict(file_ids=texts))
+            long = sent(other, "long.md", b"# A title\n\n" + b"The words of a text, one after another. " * 40_000)
+            made(f"/v1/vector_stores/{store}/files", dict(file_id=long))
+            wait_for(lambda: json.loads(other.get(f"/v1/vector_stores/{store}")[2])["status"] == "completed", 240, "the index")
+            lines = [dict(custom_id=f"r{number}", method="POST", url="/v1/embeddings",
+                          body=dict(model="e", input=[f"a {index}" for index in range(1000)])) for number in range(30)]
+            asked = sent(other, "in.jsonl", b"\n".join(json.dumps(each).encode() for each in lines), "batch")
+            vectors = made("/v1/batches", dict(input_file_id=asked, endpoint="/v1/embeddings", completion_window="24h"))
+            message = {"model": "demo", "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]}
+            messages = made("/v1/messages/batches", dict(requests=[
+                dict(custom_id=f"r{number}", params=message) for number in range(2_000)]))
+            chat = made("/v1/chat/completions", dict(message, store=True, n=128, max_tokens=60, ignore_eos=True,
+                                                     logprobs=True, top_logprobs=20))
+            answer = made("/v1/responses", dict(model="demo", input=CANARY, max_output_tokens=1000, top_logprobs=20,
+                                                include=["message.output_text.logprobs"]))
+            conversation = long_conversation(other)
+            item = of(f"conversations/{conversation}/items")
+            wait_for(lambda: json.loads(other.get(f"/v1/batches/{vectors}")[2])["status"] == "completed", 240, "vectors")
+            wait_for(lambda: json.loads(other.get(f"/v1/messages/batches/{messages}")[2])["processing_status"] == "ended", 240, "messages")
+            output = json.loads(other.get(f"/v1/batches/{vectors}")[2])["output_file_id"]
+            known = {"chat/completions/{id}": [chat], "models/{id}": ["demo"], "responses/{id}": [answer],
+                     "conversations/{id}": [conversation], "files/{id}": [large, output], "vector_stores/{id}": [store],
+                     "messages/batches/{id}": [messages], "batches/{id}": [vectors]}
+            for pattern, methods in json.loads(other.get("/openapi.json")[2])["paths"].items():
+                if "get" not in methods or pattern == "/models/sse" or "{owner}" in pattern:
+                    continue
+                ids = next((ids for start, ids in known.items() if f"/{start}" in pattern), [""])
+                for number, id in enumerate(ids):
+                    path = pattern.replace("{id}", id).replace("{file}", long).replace("{batch}", batch).replace("{item}", item)
+                    if any(each.get("name") == "limit" for each in methods["get"].get("parameters", [])):
+                        path += "?limit=100"
+                    with Peak(other) as peak:
+                        statuses = together(24, lambda _: status_of(other, path, None))
+                    account.note(f"{pattern} {number or ''}: {counted(statuses)}", peak)
+                    # 426: a path of WebSockets alone.
+                    assert set(statuses) <= ANSWERS | {426, 429}, account.lines[-1]
+                    assert other.process.poll() is None, account.lines[-1]
+            wait_for(lambda: answers(other), 60, "an answer")
+        finally:
+            print("\n".join(account.lines))
+            code = other.stop()
+    assert code == 0
+    return str(account)
+
+
+def test_large_files_that_become_larger(s):
+    """30 MB each, the worst of every reader, in 512 MiB: searched, or failed with its reason, and the process goes on."""
+    size = 30 << 20
+    texts = {
+        "two rows of 7.5 million columns": ("a.csv", b"," * (size // 4) + b"\n" + b"1," * (size // 4)),
+        "rows of two letters": ("b.csv", b"a\n" * (size // 2)),
+        "numbers in a list": ("a.json", b"[" + b"1," * (size // 2) + b"1]"),
+        "empty objects": ("b.json", b"[" + b"{}," * (size // 3) + b"{}]"),
+        "lines of JSON": ("a.jsonl", b"1\n" * (size // 2)),
+        "tags": ("a.html", b"<p>a" * (size // 4)),
+        "entities": ("b.html", b"&lt;" * (size // 4)),
+        "headings": ("a.md", b"# a\n" * (size // 4)),
+        "sentences of one letter": ("b.md", b"a. " * (size // 3)),
+        "code, lines of a brace": ("a.c", b"{\n" * (size // 2)),
+        "code, functions": ("a.py", b"def a():\n b\n" * (size // 12)),
+        "words that are all different": ("a.txt", b"".join(b"%x " % number for number in range(size // 7))),
+        "one word": ("b.txt", b"a" * size),
+    }
+    limit = 512
+    with control_group(limit) as group, tempfile.TemporaryDirectory() as folder:
+        binary = within(group, s.binary, folder)
+        flags = ["--memory", "400M", "--max-body", "64", "--model", f"e={ENCODER}", "--state-dir", folder + "/state"]
+        other = Server(binary, *flags)
+        lines = []
+        try:
+            store = json.loads(other.post("/v1/vector_stores", {})[2])["id"]
+            path = f"/v1/vector_stores/{store}/files"
+            for what, (name, text) in texts.items():
+                with Peak(other) as peak:
+                    file = sent(other, name, text)
+                    assert other.post(path, dict(file_id=file))[0] == 200
+                    try:
+                        wait_for(lambda: entry(other, path, file)["status"] != "in_progress", 4, what)
+                    except AssertionError:
+                        pass  # It is large, and indexed piece by piece.
+                    found = entry(other, path, file)
+                    assert other.delete(f"/v1/files/{file}")[0] == 200
+                reason = (found["last_error"] or {}).get("message", "")[:90]
+                lines.append(f"{what}: {found['status']} {reason}, {peak.most >> 10} MiB")
+                assert other.process.poll() is None and peak.most >> 10 <= 400, lines[-1]
+            # Processes that die while they read a file.
+            file = sent(other, *texts["sentences of one letter"])
+            assert other.post(path, dict(file_id=file))[0] == 200
+            tries = 0
+            for _ in range(6):
+                note = pathlib.Path(folder) / "state" / "library" / "attempts" / f"{store}.{file}"
+                wait_for(lambda: note.exists() or entry(other, path, file)["status"] == "failed", 60, "a try")
+                if entry(other, path, file)["status"] == "failed":
+                    break
+                tries += 1
+                other.process.kill()
+                other.process.wait()
+                other = Server(binary, *flags)
+            found = entry(other, path, file)
+            lines.append(f"{tries} processes killed while they read one: {found['status']}, {(found['last_error'] or {}).get('message')}")
+            assert tries == 3 and found["status"] == "failed" and "ended 3 times" in found["last_error"]["message"], lines[-1]
+        finally:
+            print("\n".join(lines))
+            code = other.stop()
+    assert code == 0
+    return f"{len(texts)} files of 30 MB; " + (f"in a control group of {limit} MiB" if group else "without a control group: none can be made here")
+
+
+def within(group, binary, folder):
+    """A program that runs this one in a control group."""
+    if not group:
+        return binary
+    start = pathlib.Path(folder) / "start"
+    start.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec {binary} \"$@\"\n")
+    start.chmod(0o755)
+    return str(start)
+
+
+def sent(server, name, text, purpose="assistants"):
+    form = (b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\n%s\r\n--b\r\n'
+            b'Content-Disposition: form-data; name="file"; filename="%s"\r\n\r\n' % (purpose.encode(), name.encode())
+            + text + b"\r\n--b--\r\n")
+    status, _, data = server.post("/v1/files", form, ["Content-Type: multipart/form-data; boundary=b"])
+    assert status == 200, (name, status, data[:200])
+    return json.loads(data)["id"]
+
+
+def entry(server, path, file):
+    return json.loads(server.get(f"{path}/{file}")[2])
 
 
 def test_a_client_that_leaves_ends_its_work(s):
