@@ -251,6 +251,18 @@ struct ResponsesRouteTests {
     #expect(try app.send("GET", "/v1/responses/\(ids[1])").status == 404)
   }
 
+  @Test func `a key leaves half of the places in the background to others`() throws {
+    let app = app(FakeService("never ends", end: nil))
+    func ask(_ key: UInt64) throws -> Int {
+      let context = ConnectionContext()
+      context.client = ClientIdentity(number: key, name: "k\(key)", key: key, isAdmin: false)
+      return try post(app, #""input":"x","background":true"#, context: context).status
+    }
+    #expect(try (0..<17).map { _ in try ask(1) } == [Int](repeating: 200, count: 16) + [429])
+    #expect(try (0..<17).map { _ in try ask(2) } == [Int](repeating: 200, count: 16) + [429])
+    app.finish(seconds: 0)
+  }
+
   // MARK: Conversations
 
   @Test func `a failed response adds nothing to its conversation`() throws {

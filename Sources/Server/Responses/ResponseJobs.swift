@@ -88,15 +88,19 @@ final class ResponseJobs: Sendable {
     _ plan: ResponsePlan, _ core: RequestContext, requestID: String
   ) throws(APIError) -> ResponseJob {
     let job = ResponseJob(id: plan.id, key: core.client.key, body: plan.body)
+    // A key leaves half of the places to others.
+    let most = job.key == 0 ? limit : limit / 2
     let isAdded = state.update { state in
-      guard state.phase == .running, state.jobs.count < limit else { return false }
+      guard state.phase == .running, state.jobs.count < limit,
+        state.jobs.values.count(where: { $0.key == job.key }) < most
+      else { return false }
       state.jobs[job.id] = job
       return true
     }
     guard isAdded else {
       throw APIError(
         status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",
-        message: "The server is busy: \(limit) responses are made in the background already.", retryAfter: 1)
+        message: "The server is busy: \(most) responses are made in the background already.", retryAfter: 1)
     }
     let start = Monitor<Result<Void, APIError>?>(nil)
     do {
