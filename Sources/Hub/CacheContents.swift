@@ -86,6 +86,11 @@ package struct CacheRemoval: Sendable {
   package init(_ reference: ModelReference, in cache: HubCache) throws(HubError) {
     self.cache = cache
     repository = reference.repository
+    if let quantization = reference.quantization {
+      throw .badName(
+        repository.text + ":" + quantization,
+        problem: "what goes is all of a repository: leave ':\(quantization)' out, or delete the file")
+    }
     let folder = cache.folder(repository)
     guard File.isDirectory(folder) else { throw .badName(repository.text, problem: "it is not in the cache") }
     let name = reference.repository

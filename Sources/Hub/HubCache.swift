@@ -51,9 +51,12 @@ package struct HubCache: Sendable {
   package func use(_ repository: RepositoryName) -> String { locks(repository) + "/mlxserve-use.lock" }
   /// Keeps `rm` from taking away a model for as long as the lock is held.
   ///
-  /// - Parameter path: of a snapshot, or of anything else, for which there is no lock.
+  /// - Parameter path: of a snapshot or a file in it, or of anything else, for which there is no lock.
   package static func hold(_ path: String) -> FileLock? {
-    let parts = (File.resolved(path) ?? path).split(separator: "/").map(String.init)
+    // A file of a snapshot is a link to a blob.
+    let folder =
+      File.isDirectory(path) ? path : path.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 }
+    let parts = (File.resolved(folder) ?? folder).split(separator: "/").map(String.init)
     guard let index = parts.lastIndex(where: { $0.hasPrefix("models--") }), index + 1 < parts.count,
       parts[index + 1] == "snapshots", let repository = RepositoryName(folder: parts[index])
     else { return nil }

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from fake_hub import Repository
-from hub_test import run as run_at_hub, snapshot, world
+from hub_test import environment, run as run_at_hub, snapshot, world
 from server import ROOT, Server
 
 FILES = ROOT / "Fixtures" / "gguf"
@@ -57,6 +57,8 @@ def test_a_file_is_shown_and_checked(server):
     assert shown["stored"].startswith("Q4_0 ") and [file["path"] for file in shown["files"]] == [LLAMA.name], shown
     result = run(server, "verify", "--model", LLAMA)
     assert result.returncode == 0 and "blocks of Q4_0" in result.stdout, result
+    # But for the checksums, which nobody has published, and a template, nothing is left out.
+    assert "an earlier check failed" not in result.stdout and "sample texts" in result.stdout, result
 
 
 def test_models_of_a_folder_of_files(server):
@@ -103,6 +105,15 @@ def test_one_quantization_is_pulled_and_served(server):
         listed = json.loads(run_at_hub(server, hub, "list", "--json").stdout)
         assert [(entry["name"], entry["type"], entry["state"]) for entry in listed] == [
             ("owner/demo-GGUF", "llama Q4_0", "ready")], listed
+        other = Server(server.binary, model="owner/demo-GGUF:Q4_0", env=environment(hub))
+        try:
+            assert other.model == "demo-Q4_0", other.model
+            result = run_at_hub(server, hub, "rm", "owner/demo-GGUF", "--yes")
+            assert result.returncode != 0 and "in use" in result.stderr and path.exists(), result
+        finally:
+            other.stop()
+        result = run_at_hub(server, hub, "rm", "owner/demo-GGUF:Q4_0", "--yes")
+        assert result.returncode == 2 and "leave ':Q4_0' out" in result.stderr and path.exists(), result
         result = run_at_hub(server, hub, "pull", "owner/demo-GGUF")
         assert result.returncode == 2 and "as NAME:Q4_K_M; it has Q4_0, Q8_0" in result.stderr, result
         result = run_at_hub(server, hub, "pull", "owner/demo-GGUF:Q2_K")

@@ -103,7 +103,7 @@ extension Verification {
         .ok, "files",
         "\(folder.isGGUF ? "metadata" : "config.json") and \(folder.weights.names.count) tensors in \(counted(count, "file")), "
           + "\(ShowCommand.parameters(folder.parameterCount)) parameters, "
-          + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil ? "and index agree" : "are sound")"
+          + "\(MemoryLimit.words(folder.weightBytes)); headers \(folder.indexFault == nil && !folder.isGGUF ? "and index agree" : "are sound")"
       )
       if let fault = folder.indexFault { add(.note, "index", fault) }
       return folder
@@ -205,15 +205,20 @@ extension Verification {
 
   /// - Parameter rows: tokens of the model; nil where that is not known.
   mutating func checkTokenizer(rows: Int?) -> Tokenizer? {
-    guard File.isDirectory(path) else {
+    let isGGUF = ModelFolder.isGGUF(path)
+    guard isGGUF || File.isDirectory(path) else {
       skip("tokenizer")
       return nil
     }
     let tokenizer: Tokenizer
     do {
       let file = path + "/tokenizer.json"
-      guard File.exists(file) else { throw PipelineError.noTokenizer(folder: path) }
-      tokenizer = try Tokenizer(tokenizerJSON: try File.read(file, limit: 256 << 20))
+      guard isGGUF || File.exists(file) else { throw PipelineError.noTokenizer(folder: path) }
+      // A folder's is read also where its weights are damaged.
+      tokenizer =
+        isGGUF
+        ? try ModelFolder(path: path).tokenizer()
+        : try Tokenizer(tokenizerJSON: try File.read(file, limit: 256 << 20))
     } catch {
       fail("tokenizer", error)
       return nil

@@ -166,9 +166,13 @@ extension ModelCatalog {
     guard let first = files.first else { return nil }
     let bytes = try? File.read(first, limit: Self.tokenizerBytes)
     let size = bytes?.count
-    let areSame = files.dropFirst().allSatisfy { file in
-      (try? File.facts(file).bytes) == size && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
-    }
+    // What a GGUF file has in it is not compared.
+    let areSame =
+      files.count == 1
+      || bytes != nil
+        && files.dropFirst().allSatisfy { file in
+          (try? File.facts(file).bytes) == size && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
+        }
     return areSame ? nil : able.map(\.id)
   }
 }
