@@ -212,10 +212,10 @@ package final class GGUFFile: Sendable {
 
   // MARK: Metadata
 
-  package func has(_ key: String) -> Bool { values[ByteKey(key)] != nil }
+  func has(_ key: String) -> Bool { values[ByteKey(key)] != nil }
 
   /// An integer, or a float that is whole.
-  package func int(_ key: String) -> Int? {
+  func int(_ key: String) -> Int? {
     switch values[ByteKey(key)] {
     case .integer(let value): value
     case .float(let value): Int(exactly: value)
@@ -223,7 +223,7 @@ package final class GGUFFile: Sendable {
     }
   }
 
-  package func double(_ key: String) -> Double? {
+  func double(_ key: String) -> Double? {
     switch values[ByteKey(key)] {
     case .integer(let value): Double(value)
     case .float(let value): value.isFinite ? value : nil
@@ -231,18 +231,18 @@ package final class GGUFFile: Sendable {
     }
   }
 
-  package func bool(_ key: String) -> Bool? {
+  func bool(_ key: String) -> Bool? {
     guard case .bool(let value)? = values[ByteKey(key)] else { return nil }
     return value
   }
 
-  package func string(_ key: String) -> String? {
+  func string(_ key: String) -> String? {
     guard case .string(let range)? = values[ByteKey(key)] else { return nil }
     return String(decoding: file.bytes[range], as: UTF8.self)
   }
 
   /// Elements of an array of integers, bools or floats, as many as there are; nil for anything else.
-  package func numbers(_ key: String) -> [Double]? {
+  func numbers(_ key: String) -> [Double]? {
     guard case .array(let type, let count, let start)? = values[ByteKey(key)], type != 8 else { return nil }
     var reader = GGUFReader(file.bytes, path, from: start)
     let width = Self.widths[Int(type)]
@@ -261,7 +261,7 @@ package final class GGUFFile: Sendable {
   }
 
   /// Bytes of the strings of an array; nil for anything else.
-  package func strings(_ key: String) -> [[UInt8]]? {
+  func strings(_ key: String) -> [[UInt8]]? {
     guard case .array(8, let count, let start)? = values[ByteKey(key)] else { return nil }
     var reader = GGUFReader(file.bytes, path, from: start)
     var strings: [[UInt8]] = []
@@ -271,11 +271,6 @@ package final class GGUFFile: Sendable {
       strings.append(Array(file.bytes[range]))
     }
     return strings
-  }
-
-  /// Keys that begin so, in no order.
-  package func keys(under prefix: String) -> [String] {
-    values.keys.map(\.string).filter { $0.utf8.starts(with: prefix.utf8) }
   }
 }
 

@@ -60,8 +60,8 @@ struct BlockRows {
           biases.copyMemory(from: work.biases, byteCount: 4 * groups)
         } else {
           for group in 0..<groups {
-            scales.storeBytes(of: half(work.scales[group]), toByteOffset: 2 * group, as: UInt16.self)
-            biases.storeBytes(of: half(work.biases[group]), toByteOffset: 2 * group, as: UInt16.self)
+            scales.storeBytes(of: halfBits(work.scales[group]), toByteOffset: 2 * group, as: UInt16.self)
+            biases.storeBytes(of: halfBits(work.biases[group]), toByteOffset: 2 * group, as: UInt16.self)
           }
         }
       }
@@ -126,23 +126,8 @@ private struct BlockWork {
 // MARK: - Numbers of the file
 
 /// An unaligned half.
-private func half(_ bytes: UnsafeRawPointer, _ offset: Int = 0) -> Float {
+private func storedHalf(_ bytes: UnsafeRawPointer, _ offset: Int = 0) -> Float {
   float(f16: UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
-}
-
-/// The nearest half, ties to even: exact for what comes from halves by a power of two.
-func half(_ value: Float) -> UInt16 {
-  let sign = UInt16(truncatingIfNeeded: value.bitPattern >> 16) & 0x8000
-  let magnitude = value.bitPattern & 0x7FFF_FFFF
-  // At 65,520 and above, and for what is not a number.
-  if magnitude >= 0x477F_F000 { return sign | (magnitude > 0x7F80_0000 ? 0x7E00 : 0x7C00) }
-  // Below 2⁻¹⁴: a sum with 0.5 has the last place that subnormals have.
-  if magnitude < 0x3880_0000 {
-    let sum = (Float(bitPattern: magnitude) + 0.5).bitPattern
-    return sign | UInt16(truncatingIfNeeded: sum - Float(0.5).bitPattern)
-  }
-  let rounded = magnitude - 0x3800_0000 + 0xFFF + (magnitude >> 13 & 1)
-  return sign | UInt16(truncatingIfNeeded: rounded >> 13)
 }
 
 /// The numbers of IQ4_NL and IQ4_XS, plus 128.
@@ -191,7 +176,7 @@ extension BlockRows {
       switch format {
       case .q40, .q41, .q50, .q51, .iq4NL: readHalves(bytes, work, first)
       case .q80:
-        let d = half(bytes)
+        let d = storedHalf(bytes)
         for i in stride(from: 0, to: 32, by: 8) {
           store(eight(bytes, 2 + i) ^ 0x8080_8080_8080_8080, work, first + i)
         }
@@ -199,7 +184,7 @@ extension BlockRows {
       case .q4K, .q5K: readMinima(bytes, work, first)
       case .q3K: readThreeBits(bytes, work, first)
       case .iq4XS:
-        let d = half(bytes)
+        let d = storedHalf(bytes)
         let high = UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt16.self))
         for group in 0..<8 {
           let low = byte(bytes, 4 + group / 2) >> UInt8(group % 2 * 4) & 15
@@ -217,13 +202,13 @@ extension BlockRows {
           work.quanta[first + i] =
             byte(bytes, i / 128 * 32 + i % 32) >> UInt8(i % 128 / 32 * 2) & 3
         }
-        setBoth(half(bytes, 64), work, first)
+        setBoth(storedHalf(bytes, 64), work, first)
       case .q10:
         for i in 0..<16 { store(spread(byte(bytes, 2 + i)) << 1, work, first + 8 * i) }
-        work.set(block, half(bytes), -half(bytes))
+        work.set(block, storedHalf(bytes), -storedHalf(bytes))
       case .q20:
         for i in 0..<64 { work.quanta[first + i] = byte(bytes, 2 + i / 4) >> UInt8(i % 4 * 2) & 3 }
-        work.set(block, half(bytes), -half(bytes))
+        work.set(block, storedHalf(bytes), -storedHalf(bytes))
       case .q2K, .q6K, .mxfp4: break
       }
     }
@@ -247,14 +232,14 @@ extension BlockRows {
       store(low, work, first + i)
       store(high, work, first + 16 + i)
     }
-    let d = half(bytes)
+    let d = storedHalf(bytes)
     let offset: Float = isFive ? -16 : format == .iq4NL ? -128 : -8
-    work.set(first / 32, d, hasMinimum ? half(bytes, 2) : offset * d)
+    work.set(first / 32, d, hasMinimum ? storedHalf(bytes, 2) : offset * d)
   }
 
   /// Q4_K and Q5_K: eight groups with scales and minima of 6 bits.
   private func readMinima(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
-    let (d, least) = (half(bytes), half(bytes, 2))
+    let (d, least) = (storedHalf(bytes), storedHalf(bytes, 2))
     let isFive = format == .q5K
     for group in 0..<8 {
       func stored(_ at: Int) -> UInt8 { byte(bytes, 4 + at) }
@@ -277,7 +262,7 @@ extension BlockRows {
 
   /// Q3_K: products of a group's scale and a number, from -124 to 128, plus 127.
   private func readThreeBits(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
-    setBoth(half(bytes, 108), work, first, -127)
+    setBoth(storedHalf(bytes, 108), work, first, -127)
     for group in 0..<16 {
       let low = byte(bytes, 96 + group % 8) >> UInt8(group / 8 * 4) & 15
       let high = byte(bytes, 96 + 8 + group % 4) >> UInt8(group / 4 * 2) & 3
@@ -307,7 +292,7 @@ extension BlockRows {
     digits(0, 32, 5, 0)
     digits(32, 16, 5, 160)
     digits(48, 4, 4, 240)
-    setBoth(half(bytes, 52), work, first)
+    setBoth(storedHalf(bytes, 52), work, first)
   }
 
   /// The groups of 128 of a block of 256 numbers, which share a scale.
@@ -323,7 +308,7 @@ extension BlockRows {
       for group in 0..<16 {
         let (part, quarter, start) = (group / 8, group % 8 / 2, group % 2 * 16)
         if format == .q6K {
-          let scale = half(bytes, 208) * Float(Int8(bitPattern: byte(bytes, 192 + group)))
+          let scale = storedHalf(bytes, 208) * Float(Int8(bitPattern: byte(bytes, 192 + group)))
           for i in start..<start + 16 {
             let low = byte(bytes, 64 * part + i + 32 * (quarter & 1)) >> UInt8(quarter / 2 * 4) & 15
             let high = byte(bytes, 128 + 32 * part + i) >> UInt8(2 * quarter) & 3
@@ -331,7 +316,9 @@ extension BlockRows {
           }
         } else {
           let both = byte(bytes, group)
-          let (scale, least) = (half(bytes, 80) * Float(both & 15), half(bytes, 82) * Float(both >> 4))
+          let (scale, least) = (
+            storedHalf(bytes, 80) * Float(both & 15), storedHalf(bytes, 82) * Float(both >> 4)
+          )
           for i in start..<start + 16 {
             let number = byte(bytes, 16 + 32 * part + i) >> UInt8(2 * quarter) & 3
             target[16 * group + i - start] = scale * Float(number) - least
@@ -347,8 +334,8 @@ extension BlockRows {
       let numbers = values + 32 * group
       var (least, most) = (numbers[0], numbers[0])
       for i in 1..<32 { (least, most) = (min(least, numbers[i]), max(most, numbers[i])) }
-      let bias = float(f16: half(least))
-      let scale = float(f16: half(max(0, most - bias) / 255))
+      let bias = float(f16: halfBits(least))
+      let scale = float(f16: halfBits(max(0, most - bias) / 255))
       let inverse = scale > 0 ? 1 / scale : 0
       for i in 0..<32 {
         let q = ((numbers[i] - bias) * inverse).rounded()
