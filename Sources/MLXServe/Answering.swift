@@ -104,8 +104,8 @@ final class AnswerWork: Sendable {
     case .reasoning(let text): deliver(.reasoning(text))
     case .content(let text, _): deliver(.text(text))
     case .finish(let end): deliver(.end(isComplete: end != .length))
-    // A conversation without tools has no calls.
-    case .toolCallBegan, .toolCallArguments, .toolCallEnded, .toolCallsFailed: break
+    // A conversation without tools has no others.
+    default: break
     }
   }
 

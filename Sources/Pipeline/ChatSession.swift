@@ -256,7 +256,7 @@ package struct ChatSession {
       case .toolCallArguments(let text):
         if let last = calls.indices.last { calls[last].arguments += text }
       case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
-      case .reasoning, .toolCallEnded, .finish: break
+      case .reasoning, .toolCallEnded, .finish, .search: break
       }
     }
 

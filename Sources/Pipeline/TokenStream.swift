@@ -7,6 +7,7 @@
 package import Chat
 package import Decoding
 package import Inference
+package import JSON
 import Platform
 package import Tokenizers
 
@@ -22,7 +23,8 @@ package struct TokenStream: Sendable {
     case toolCalls = "tool_calls"
   }
 
-  /// What `OutputParser` finds, with what only the stream knows: the tokens of the content, and the end.
+  /// What comes of an answer, in order: what `OutputParser` finds, with what only the stream knows (the tokens of the
+  /// content, and the end), and what a server does between the generations of one answer.
   package enum Piece: Sendable, Equatable {
     case reasoning(String)
     /// `tokens` are those whose text this piece holds, when log probabilities are wanted.
@@ -36,6 +38,17 @@ package struct TokenStream: Sendable {
     case toolCallsFailed(Int)
     /// The last piece.
     case finish(End)
+    /// Of files, by the server.
+    case search(SearchStep)
+  }
+
+  /// What a search does for an answer.
+  package enum SearchStep: Sendable, Equatable {
+    case began(id: String)
+    /// As the answer shows it.
+    case ended(JSONValue)
+    /// The passage of this number is cited where the content has come to.
+    case cited(Int)
   }
 
   /// How tokens become pieces.

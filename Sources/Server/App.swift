@@ -17,7 +17,7 @@ package final class App: Sendable {
   private let metrics: Metrics
 
   /// The wires that write errors in a shape of their own.
-  private static let wires: [Wire] = [.messages, .ollama] + Wire.llama + Wire.allTEI
+  private static let wires: [Wire] = [.messages, .ollama, .llama, .tei]
 
   /// The wire whose words the answers to a request are in.
   static func wire(of request: Request?) -> Wire {
@@ -50,7 +50,7 @@ package final class App: Sendable {
     router.root = "v1"
     var tables = [
       HealthRoute.table(server), MetricsRoute.table(server), ChatRoute.table(server),
-      StoredChatRoute.table(server),
+      StoredChatRoute.table(server), LlamaRoute.table(server),
       CompletionsRoute.table(server), EmbeddingsRoute.table(server), ModelsRoute.table(server),
       ModelEventsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
@@ -61,7 +61,6 @@ package final class App: Sendable {
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
       BatchesRoute.table(server, batches), MessageBatchesRoute.table(server, batches),
     ]
-    tables += LlamaRoute.tables(server)
     // These two tell of all routes, and of themselves.
     func telling(of operations: [Operation]) -> [RouteTable] {
       [OpenAPIRoute.table(server, operations), CapabilitiesRoute.table(server, operations)]

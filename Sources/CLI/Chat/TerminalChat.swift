@@ -395,6 +395,7 @@ private struct AnswerPrinter {
     case .toolCallEnded: write(")", .call)
     case .toolCallsFailed: write(Terminal.dimmed(" … is not a call after all:"), .call)
     case .finish: Terminal.write(text.finish() + "\n")
+    case .search: break
     }
   }
 
@@ -426,7 +427,7 @@ private struct AnswerRecord {
     case .toolCallArguments(let text): if let last = calls.indices.last { calls[last].arguments += text }
     case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
     case .finish(let reason): end = reason
-    case .toolCallEnded: break
+    case .toolCallEnded, .search: break
     }
   }
 

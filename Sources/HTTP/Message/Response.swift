@@ -32,16 +32,18 @@ package struct Response {
     self.init(status: status, headers: ["content-type": contentType], body: .bytes(bytes))
   }
 
-  /// A stream of server-sent events.
-  package static func events(_ send: @escaping (EventStream) throws -> Void) -> Response {
+  /// A stream of events.
+  package static func events(
+    _ form: EventStream.Form = .events, _ send: @escaping (EventStream) throws -> Void
+  ) -> Response {
     Response(
       headers: [
-        "content-type": "text/event-stream; charset=utf-8",
+        "content-type": form.contentType,
         "cache-control": "no-cache",
         // Tells a reverse proxy not to hold events back.
         "x-accel-buffering": "no",
       ],
-      body: .stream { writer in try send(EventStream(writer)) })
+      body: .stream { writer in try send(EventStream(writer, form)) })
   }
 
   /// The whole body in memory, a stream's too: for routes called without a socket.

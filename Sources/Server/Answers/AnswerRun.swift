@@ -3,13 +3,14 @@
 import Decoding
 import HTTP
 import Inference
+import JSON
 import Media
 import Pipeline
 import Platform
 import Wire
 
 /// Used on the connection's thread only.
-final class AnswerRun {
+final class AnswerRun: AnswerSource {
   /// One choice of the answer.
   struct Part {
     var request: GenerationRequest
@@ -70,10 +71,8 @@ final class AnswerRun {
     for part in parts { part.generation?.cancel() }
   }
 
-  /// Submits the first generations, and makes their guide while the engine computes their prompts. The answer has not
-  /// begun, so it can still be refused.
+  /// Submits the first generations, and makes their guide while the engine computes their prompts.
   ///
-  /// - Parameter param: the field that holds the prompt, for errors.
   /// - Throws: what the service throws for the very first, or what the guide is refused with.
   func start(param: String) throws(APIError) {
     let guide = makeGuide.map { _ in LateGuide() }
@@ -114,18 +113,9 @@ final class AnswerRun {
     parts[index].clock = AnswerClock(submitted: .now)
   }
 
-  /// Works until every part has finished, or throws; then nothing is left running.
-  ///
-  /// - Parameters:
-  ///   - context: of the connection: tells when the server's time is over, and names the request in the log.
-  ///   - isClientGone: asked between tokens and while waiting; must not block.
-  ///   - weight: bytes that are kept of a piece until the answer is sent; nil where it is passed on.
-  ///   - onSilence: called when nothing was delivered for the keep-alive time.
-  ///   - deliver: the index of the part, and its piece.
   func run(
-    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)? = nil,
-    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
-    deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
+    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)?,
+    onSilence: () throws(SocketError) -> Void, deliver: (Int, TokenStream.Piece) throws(SocketError) -> Void
   ) throws(AnswerFailure) {
     do throws(AnswerFailure) {
       try work(context, isClientGone: isClientGone, weight: weight, onSilence: onSilence, deliver: deliver)
@@ -282,6 +272,11 @@ final class AnswerRun {
     return Array(parts[index].tokens[parts[index].toldTokens...])
   }
 
+  var current: AnswerRun? { self }
+  var usageSoFar: Usage? { usage }
+  var searches: [JSONValue] { [] }
+  func citation(_: Int, at _: Int) -> FileCitation? { nil }
+
   /// Counts of everything so far.
   var usage: Usage {
     var usage = Usage()
@@ -307,7 +302,7 @@ final class AnswerRun {
       tokens.reduce(64 + 4 * text.utf8.count) { $0 + 96 + 8 * $1.top.count }
     case .reasoning(let text), .toolCallArguments(let text): 64 + 4 * text.utf8.count
     case .toolCallBegan(let name): 256 + name.utf8.count
-    case .toolCallEnded, .toolCallsFailed, .finish: 0
+    case .toolCallEnded, .toolCallsFailed, .finish, .search: 0
     }
   }
 

@@ -10,21 +10,11 @@ import Pipeline
 import Wire
 
 /// Used by one thread.
-final class SearchingRun {
-  /// What comes of it, in order.
-  enum Event {
-    /// Of a choice. No calls of the search are among them, and of several generations only the last has a finish.
-    case piece(Int, TokenStream.Piece)
-    /// The passage of this number is cited where the content has come to.
-    case citation(Int)
-    /// A search begins.
-    case searchBegan(id: String)
-    case searchEnded(FileSearchRun.Outcome)
-  }
-
-  /// Generates; nil before a search that comes first.
-  private(set) var run: AnswerRun?
-  private var files: FileSearchRun?
+///
+/// No calls of the search are among its pieces, and of several generations only the last has a finish.
+final class SearchingRun: AnswerSource {
+  private(set) var current: AnswerRun?
+  private var files: FileSearchRun
   private var request: ChatRequest
   private let core: RequestContext
   private let isUnwanted: () -> Bool
@@ -36,7 +26,7 @@ final class SearchingRun {
   /// Arguments of the search that the model is asking for.
   private var arguments: String?
   /// Searches that the model has asked for.
-  private var searches: [String] = []
+  private var asked: [String] = []
   private var splitter = CitationSplitter(count: 0)
   /// For each call of this generation whether it is a search.
   private var calls: [Bool] = []
@@ -45,84 +35,64 @@ final class SearchingRun {
 
   /// Makes a generation of a request, not started.
   typealias Maker = (ChatRequest) throws(APIError) -> AnswerRun
+  typealias Deliver = (Int, TokenStream.Piece) throws(SocketError) -> Void
 
-  /// Starts the first generation.
-  ///
   /// - Parameters:
-  ///   - files: what is searched; nil where the model may search nothing.
+  ///   - files: what is searched.
   ///   - isUnwanted: whether nobody waits for the answer any more.
-  /// - Throws: what is to be answered instead.
   init(
-    _ request: ChatRequest, _ core: RequestContext, files: FileSearchRun?, isUnwanted: @escaping () -> Bool,
+    _ request: ChatRequest, _ core: RequestContext, files: FileSearchRun, isUnwanted: @escaping () -> Bool,
     makeRun: @escaping Maker
-  ) throws(APIError) {
+  ) {
     (self.request, self.core, self.files) = (request, core, files)
     (self.isUnwanted, self.makeRun) = (isUnwanted, makeRun)
-    if files != nil, core.model.template?.supportsTools == false {
-      searchesFirst = true
-      withdrawSearch()
-      return
-    }
-    try startRun()
+  }
+
+  func start(param: String) throws(APIError) {
+    guard core.model.template?.supportsTools == false else { return try startRun() }
+    searchesFirst = true
+    withdrawSearch()
   }
 
   private func startRun() throws(APIError) {
     let next = try makeRun(request)
     try next.start(param: request.messagesField)
-    run = next
+    current = next
   }
 
-  /// Of all generations; nil before the first.
-  var usage: Usage? {
-    guard let own = run?.usage else { return usedBefore }
+  var usageSoFar: Usage? {
+    guard let own = current?.usage else { return usedBefore }
     return usedBefore.map { $0.adding(own) } ?? own
   }
 
-  /// The searches' items with their results.
-  var items: [JSONValue] { files?.items ?? [] }
+  var searches: [JSONValue] { files.items }
 
-  /// The citation of a passage; nil for a file that is cited there already.
-  ///
-  /// - Parameter index: Unicode scalars of the text before it.
-  func citation(_ number: Int, at index: Int) -> FileCitation? { files?.citation(number, at: index) }
+  func citation(_ number: Int, at index: Int) -> FileCitation? { files.citation(number, at: index) }
 
-  /// Works to the end, as `AnswerRun.run` does.
   func run(
-    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)? = nil,
-    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
-    deliver: (Event) throws(SocketError) -> Void
+    _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)?,
+    onSilence: () throws(SocketError) -> Void, deliver: Deliver
   ) throws(AnswerFailure) {
-    defer {
-      if let counts = files?.counts {
-        core.metrics.add(citations: counts.made, invented: counts.invented)
-      }
-    }
+    defer { core.metrics.add(citations: files.counts.made, invented: files.counts.invented) }
     if searchesFirst { try searchFirst(deliver) }
-    while let run {
-      try run.run(
+    while let current {
+      try current.run(
         context, isClientGone: isClientGone, weight: weight, onSilence: onSilence,
-        deliver: { (index, piece) throws(SocketError) in
-          if files == nil {
-            try deliver(.piece(index, piece))
-          } else {
-            try take(piece, deliver)
-          }
-        })
-      guard files != nil else { return }
+        deliver: { (_, piece) throws(SocketError) in try take(piece, deliver) })
       // Calls of the client's functions are the client's to answer first.
       let hasCalls = calls.contains(false)
-      let isLast = searches.isEmpty || hasCalls || (files?.left ?? 0) <= 0
+      let isLast = asked.isEmpty || hasCalls || files.left <= 0
       try tell { () throws(SocketError) in
         for piece in splitter.finish() { try tell(piece, [], deliver) }
         if isLast, let finish {
-          try deliver(.piece(0, .finish(finish == .toolCalls && !hasCalls ? .stop : finish)))
+          try deliver(0, .finish(finish == .toolCalls && !hasCalls ? .stop : finish))
         }
       }
-      files?.add(invented: splitter.invented)
+      files.add(invented: splitter.invented)
       guard !isLast else { return }
-      usedBefore = usage
-      for arguments in searches { try search(FileSearchRun.queries(arguments), deliver) }
-      searches = []
+      usedBefore = usageSoFar
+      for arguments in asked { try search(FileSearchRun.queries(arguments), deliver) }
+      asked = []
       try goOn()
     }
   }
@@ -138,10 +108,10 @@ final class SearchingRun {
   // MARK: Pieces
 
   private func take(
-    _ piece: TokenStream.Piece, _ deliver: (Event) throws(SocketError) -> Void
+    _ piece: TokenStream.Piece, _ deliver: Deliver
   ) throws(SocketError) {
     switch piece {
-    case .content(let text, let tokens) where files?.passages.isEmpty == false:
+    case .content(let text, let tokens) where !files.passages.isEmpty:
       var tokens = tokens
       for piece in splitter.add(text) {
         try tell(piece, tokens, deliver)
@@ -149,30 +119,30 @@ final class SearchingRun {
       }
     case .toolCallBegan(let name):
       calls.append(name == FileSearchTool.name)
-      if calls.last == true { arguments = "" } else { try deliver(.piece(0, piece)) }
+      if calls.last == true { arguments = "" } else { try deliver(0, piece) }
     case .toolCallArguments(let text) where arguments != nil: arguments?.append(text)
     case .toolCallEnded where arguments != nil:
-      searches.append(arguments ?? "")
+      asked.append(arguments ?? "")
       arguments = nil
     case .toolCallsFailed(let count):
       // Searches that are none after all were told to nobody.
       let failed = calls.suffix(count)
       calls.removeLast(failed.count)
       let own = failed.count { $0 }
-      searches.removeLast(min(searches.count, arguments == nil ? own : own - 1))
+      asked.removeLast(min(asked.count, arguments == nil ? own : own - 1))
       arguments = nil
-      if own < count { try deliver(.piece(0, .toolCallsFailed(count - own))) }
+      if own < count { try deliver(0, .toolCallsFailed(count - own)) }
     case .finish(let end): finish = end
-    default: try deliver(.piece(0, piece))
+    default: try deliver(0, piece)
     }
   }
 
   private func tell(
-    _ piece: CitationSplitter.Piece, _ tokens: [SampledToken], _ deliver: (Event) throws(SocketError) -> Void
+    _ piece: CitationSplitter.Piece, _ tokens: [SampledToken], _ deliver: Deliver
   ) throws(SocketError) {
     switch piece {
-    case .text(let text): try deliver(.piece(0, .content(text, tokens: tokens)))
-    case .citation(let number): try deliver(.citation(number))
+    case .text(let text): try deliver(0, .content(text, tokens: tokens))
+    case .citation(let number): try deliver(0, .search(.cited(number)))
     }
   }
 
@@ -180,12 +150,12 @@ final class SearchingRun {
 
   /// Makes a search and adds call and result to the conversation.
   private func search(
-    _ queries: [String], _ deliver: (Event) throws(SocketError) -> Void
+    _ queries: [String], _ deliver: Deliver
   ) throws(AnswerFailure) {
     let id = "fs_" + core.settings.makeID()
-    try tell { () throws(SocketError) in try deliver(.searchBegan(id: id)) }
-    guard let outcome = try files?.search(id, queries, isUnwanted: isUnwanted) else { return }
-    try tell { () throws(SocketError) in try deliver(.searchEnded(outcome)) }
+    try tell { () throws(SocketError) in try deliver(0, .search(.began(id: id))) }
+    let outcome = try files.search(id, queries, isUnwanted: isUnwanted)
+    try tell { () throws(SocketError) in try deliver(0, .search(.ended(outcome.item))) }
     if searchesFirst {
       request.messages = Self.adding(outcome.text, to: request.messages)
     } else {
@@ -195,9 +165,9 @@ final class SearchingRun {
   }
 
   /// The search for a model that knows no tools: what the user said last is looked for.
-  private func searchFirst(_ deliver: (Event) throws(SocketError) -> Void) throws(AnswerFailure) {
-    let asked = request.messages.last { $0["role"] == "user" }?["content"]
-    let parts = asked?.arrayValue?.compactMap { $0["text"]?.stringValue } ?? [asked?.stringValue ?? ""]
+  private func searchFirst(_ deliver: Deliver) throws(AnswerFailure) {
+    let user = request.messages.last { $0["role"] == "user" }?["content"]
+    let parts = user?.arrayValue?.compactMap { $0["text"]?.stringValue } ?? [user?.stringValue ?? ""]
     try search([String(parts.joined(separator: " ").prefix(2_000))], deliver)
     searchesFirst = false
     try goOn()
@@ -220,11 +190,11 @@ final class SearchingRun {
 
   /// The next generation, in which the model may search again as long as there are rounds.
   private func goOn() throws(AnswerFailure) {
-    splitter = CitationSplitter(count: files?.passages.count ?? 0)
+    splitter = CitationSplitter(count: files.passages.count)
     (calls, finish, arguments) = ([], nil, nil)
     request.toolChoice = request.tools.isEmpty ? .none : .auto
-    if (files?.left ?? 0) <= 0 { withdrawSearch() }
-    run = nil
+    if files.left <= 0 { withdrawSearch() }
+    current = nil
     do throws(APIError) {
       try startRun()
     } catch {
@@ -235,5 +205,22 @@ final class SearchingRun {
   private func withdrawSearch() {
     request.tools.removeAll { $0.name == FileSearchTool.name }
     if request.tools.isEmpty { request.toolChoice = .none }
+  }
+}
+
+extension RequestContext {
+  /// The generations of a chat request; not started.
+  ///
+  /// - Parameters:
+  ///   - searches: most searches of files, if that is fewer than usual.
+  ///   - showsResults: whether the client is shown what was found.
+  func source(
+    _ request: ChatRequest, searches: Int? = nil, showsResults: Bool, isUnwanted: @escaping () -> Bool,
+    makeRun: @escaping SearchingRun.Maker
+  ) throws(APIError) -> any AnswerSource {
+    guard let files = try FileSearchRun(request, self, most: searches, showsResults: showsResults) else {
+      return try makeRun(request)
+    }
+    return SearchingRun(request, self, files: files, isUnwanted: isUnwanted, makeRun: makeRun)
   }
 }

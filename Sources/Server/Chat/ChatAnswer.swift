@@ -1,4 +1,4 @@
-// The two forms of a chat answer, whole and streamed, made of the same pieces.
+// An answer in the words of Chat Completions: one object, or chunks of it.
 
 import Chat
 import Decoding
@@ -9,21 +9,33 @@ import Pipeline
 import Platform
 import Wire
 
-struct ChatAnswer {
-  let request: ChatRequest
-  let header: AnswerHeader
-  let run: SearchingRun
-  let core: RequestContext
+struct ChatAnswer: AnswerWriter {
+  let wire = Wire.openAI
+  let param = "messages"
+  private let request: ChatRequest
+  private let header: AnswerHeader
+  private let source: any AnswerSource
+  private let core: RequestContext
   /// The body of a request whose answer is to be stored.
-  let asked: JSONValue
+  private let asked: JSONValue
+  private var choices: [Choice]
+  /// Choices below this have had their role chunk; clients need the first chunks in order.
+  private var begun = 0
 
-  // MARK: Whole
-
-  /// A choice and the tokens of its content, whose log probabilities are written when it is sent.
-  private struct Kept {
-    var choice: ChatChoice
+  /// A choice as far as it has come.
+  private struct Choice {
+    /// Of a stream that is not stored, the calls alone.
+    var said: ChatChoice
+    /// The tokens of its content, whose log probabilities are written when it is sent.
     var tokens: [SampledToken] = []
     var rounds = Rounds()
+    /// Calls that have begun: one more than the index of the last.
+    var calls = 0
+    /// Whether the last call goes on.
+    var isInCall = false
+
+    /// Whether that is one of a custom tool: its text is sent when it is whole.
+    var isInCustomCall: Bool { isInCall && said.toolCalls.last?.isCustom == true }
   }
 
   /// The texts of an answer that searches divide: what comes after one begins a paragraph.
@@ -48,73 +60,135 @@ struct ChatAnswer {
     }
   }
 
-  /// Waits for the end. A client that leaves meanwhile gets nothing, and the generations end.
-  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var kept = noneKept
-    do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone, weight: weight) {
-        (event) throws(SocketError) in
-        keep(event, in: &kept)
-      }
-    } catch {
-      throw APIError(error, param: "messages")
-    }
-    let made = made(of: kept)
-    var response = Response(parts: made.parts)
-    if let error = store(made) { response.headers.add("x-mlxserve-not-stored", error.code ?? error.type) }
-    return response
-  }
-
-  private var noneKept: [Kept] {
-    (0..<request.options.choices).map { index in
-      Kept(
-        choice: ChatChoice(
+  init(_ request: ChatRequest, _ source: any AnswerSource, _ core: RequestContext, asked: JSONValue) {
+    (self.request, self.source, self.core, self.asked) = (request, source, core, asked)
+    header = core.makeHeader(idPrefix: "chatcmpl-")
+    choices = (0..<request.options.choices).map { index in
+      Choice(
+        said: ChatChoice(
           index: index, content: "", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop))
     }
   }
 
-  private func keep(_ event: SearchingRun.Event, in kept: inout [Kept]) {
-    switch event {
-    case .piece(let index, let piece):
-      add(piece, to: &kept[index])
-      kept[index].choice.malformedCalls = parts[index].stream.malformedCalls
-    case .citation(let number):
-      kept[0].choice.citations += [run.citation(number, at: kept[0].rounds.length)].compactMap(\.self)
-    case .searchBegan: kept[0].rounds.divide()
-    case .searchEnded(let outcome): kept[0].choice.searches.append(outcome.item)
-    }
-  }
+  /// Of the generation that runs.
+  private var parts: [AnswerRun.Part] { source.current?.parts ?? [] }
 
-  /// The whole answer.
-  private func made(of kept: [Kept]) -> ChatResponse {
-    let choices = kept.enumerated().map { [core] index, kept in
-      var choice = kept.choice
-      if request.echoes { choice.content = echoed + choice.content }
-      // Those of a stream have been told.
-      choice.details.tokens = request.options.streams ? nil : run.run?.takeTokens(of: index)
-      if request.topLogprobs != nil {
-        choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
-      }
-      return choice
-    }
-    let prompt = parts.first?.request.promptTokens ?? []
-    let details = core.promptDetails(
-      request.options, prompt: prompt, found: parts.first?.promptLogprobs ?? [])
-    return ChatResponse(header: header, choices: choices, usage: run.usage ?? Usage(), details: details)
-  }
-
-  // MARK: Stored
+  var keepsStream: Bool { request.isStored }
 
   /// Bytes of a value for a likely token in log probabilities.
   private static let logprobBytes = 800
 
-  /// About what is kept of a piece; of an answer that is stored also as a value and as a record.
-  private func weight(_ piece: TokenStream.Piece) -> Int {
+  /// Of an answer that is stored, also as a value and as a record.
+  func weight(_ piece: TokenStream.Piece) -> Int {
     let bytes = AnswerRun.keptBytes(piece)
     guard request.isStored else { return bytes }
     guard case .content(_, let tokens) = piece, request.topLogprobs != nil else { return 3 * bytes }
     return tokens.reduce(3 * bytes) { $0 + Self.logprobBytes * (1 + $1.top.count) }
   }
+
+  mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
+    let keeps = events == nil || request.isStored
+    switch piece {
+    case .reasoning(let text):
+      guard request.showsReasoning else { return }
+      let text = choices[index].rounds.reasoning(text)
+      if keeps {
+        choices[index].said.reasoning = choices[index].said.reasoning ?? ""
+        choices[index].said.reasoning?.append(text)
+      }
+      try send(.reasoning(text), of: index, to: events)
+    case .content(let text, let tokens):
+      let text = choices[index].rounds.content(text)
+      if keeps {
+        choices[index].said.content += text
+        choices[index].tokens += tokens
+      }
+      guard let events else { return }
+      let logprobs = request.topLogprobs == nil ? nil : tokens.map(core.logprob)
+      try send(.content(text, logprobs: logprobs), of: index, to: events)
+    case .toolCallBegan(let name): try begin(name, of: index, to: events)
+    case .toolCallArguments(let text):
+      guard let last = choices[index].said.toolCalls.indices.last else { return }
+      let isCustom = choices[index].isInCustomCall
+      if keeps || isCustom { choices[index].said.toolCalls[last].arguments += text }
+      if !isCustom { try send(.toolArguments(index: choices[index].calls - 1, text), of: index, to: events) }
+    case .toolCallEnded:
+      try endCustomCall(of: index, to: events)
+      choices[index].isInCall = false
+    // What a stream has sent of a failed call cannot be taken back: its arguments stay incomplete, and the finish says
+    // that there was one.
+    case .toolCallsFailed(let count):
+      choices[index].said.toolCalls.removeLast(min(count, choices[index].said.toolCalls.count))
+      choices[index].isInCall = false
+    case .finish(let reason):
+      // The token limit may have cut a call.
+      try endCustomCall(of: index, to: events)
+      let malformed = parts[index].stream.malformedCalls
+      (choices[index].said.finish, choices[index].said.malformedCalls) = (ChoiceFinish(reason), malformed)
+      try send(.finish(ChoiceFinish(reason), malformedCalls: malformed), of: index, to: events)
+    case .search(.began): choices[index].rounds.divide()
+    case .search(.ended(let item)):
+      if keeps { choices[index].said.searches.append(item) }
+      try send(.search(item), of: index, to: events)
+    case .search(.cited(let number)):
+      guard let citation = source.citation(number, at: choices[index].rounds.length) else { return }
+      if keeps { choices[index].said.citations.append(citation) }
+      try send(.citation(citation), of: index, to: events)
+    }
+  }
+
+  private mutating func begin(_ name: String, of index: Int, to events: EventStream?) throws(SocketError) {
+    let tool = request.tool(named: name)
+    let call = ToolCall(
+      id: "call_" + core.settings.makeID(), name: tool?.clientName ?? name, arguments: "",
+      isCustom: tool?.kind == .custom)
+    choices[index].said.toolCalls.append(call)
+    choices[index].isInCall = true
+    choices[index].calls += 1
+    let number = choices[index].calls - 1
+    try send(
+      call.isCustom
+        ? .customCall(index: number, id: call.id, name: call.name)
+        : .toolCall(index: number, id: call.id, name: name), of: index, to: events)
+  }
+
+  private mutating func endCustomCall(of index: Int, to events: EventStream?) throws(SocketError) {
+    guard let events, choices[index].isInCustomCall, let call = choices[index].said.toolCalls.last else {
+      return
+    }
+    let text = Tool.input(of: call.arguments)
+    try send(.customInput(index: choices[index].calls - 1, text), of: index, to: events)
+  }
+
+  // MARK: Whole
+
+  func response() -> Response {
+    let made = made
+    var response = Response(parts: made.parts)
+    if let error = store(made) { response.headers.add("x-mlxserve-not-stored", error.code ?? error.type) }
+    return response
+  }
+
+  private var made: ChatResponse {
+    let choices = choices.enumerated().map { [core] index, kept in
+      var choice = kept.said
+      if request.echoes { choice.content = echoed + choice.content }
+      // Those of a stream have been told.
+      choice.details.tokens = request.options.streams ? nil : source.current?.takeTokens(of: index)
+      if request.topLogprobs != nil {
+        choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
+      }
+      return choice
+    }
+    let details = core.promptDetails(
+      request.options, prompt: parts.first?.request.promptTokens ?? [],
+      found: parts.first?.promptLogprobs ?? [])
+    return ChatResponse(
+      header: header, choices: choices, usage: source.usageSoFar ?? Usage(), details: details)
+  }
+
+  /// The text that the answer goes on with.
+  private var echoed: String { ChatTemplate.continuedText(of: request.messages.last) }
 
   /// Keeps the answer for clients to read it again.
   ///
@@ -137,162 +211,26 @@ struct ChatAnswer {
     }
   }
 
-  /// Of the generation that runs.
-  private var parts: [AnswerRun.Part] { run.run?.parts ?? [] }
-
-  private func add(_ piece: TokenStream.Piece, to kept: inout Kept) {
-    switch piece {
-    case .reasoning(let text):
-      guard request.showsReasoning else { break }
-      let text = kept.rounds.reasoning(text)
-      if kept.choice.reasoning == nil {
-        kept.choice.reasoning = text
-      } else {
-        kept.choice.reasoning?.append(text)
-      }
-    case .content(let text, let tokens):
-      kept.choice.content += kept.rounds.content(text)
-      kept.tokens += tokens
-    case .toolCallBegan(let name):
-      let tool = request.tool(named: name)
-      kept.choice.toolCalls.append(
-        ToolCall(
-          id: makeCallID(), name: tool?.clientName ?? name, arguments: "", isCustom: tool?.kind == .custom))
-    case .toolCallArguments(let text):
-      let calls = kept.choice.toolCalls.count
-      if calls > 0 { kept.choice.toolCalls[calls - 1].arguments += text }
-    case .toolCallEnded: break
-    case .toolCallsFailed(let count):
-      kept.choice.toolCalls.removeLast(min(count, kept.choice.toolCalls.count))
-    case .finish(let reason): kept.choice.finish = ChoiceFinish(reason)
-    }
-  }
-
-  /// The text that the answer goes on with.
-  private var echoed: String { ChatTemplate.continuedText(of: request.messages.last) }
-
-  private func makeCallID() -> String { "call_" + core.settings.makeID() }
-
   // MARK: Streamed
 
-  func stream(_ context: ConnectionContext) -> Response {
-    .events { events in
-      var state = StreamState(choices: request.options.choices)
-      var kept = noneKept
-      do throws(AnswerFailure) {
-        try run.run(
-          context, isClientGone: events.isClientGone, weight: request.isStored ? weight : nil,
-          onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (event) throws(SocketError) in
-            if request.isStored { keep(event, in: &kept) }
-            try send(event, to: events, &state)
-          })
-      } catch {
-        guard case .clientGone = error else { return fail(events, error) }
-        throw SocketError.clientGone
-      }
-      // Before the end is told: a client may ask for it at once.
-      if request.isStored { _ = store(made(of: kept)) }
-      if request.options.includesUsage {
-        try events.send(ChatChunk.usage(run.usage ?? Usage(), header: header).bytes)
-      }
-      events.finish("[DONE]")
+  func close(_ events: EventStream) throws(SocketError) {
+    // Before the end is told: a client may ask for it at once.
+    if request.isStored { _ = store(made) }
+    if request.options.includesUsage {
+      try events.send(ChatChunk.usage(source.usageSoFar ?? Usage(), header: header).bytes)
     }
+    events.finish("[DONE]")
   }
 
-  /// What has been sent of each choice.
-  private struct StreamState {
-    /// Choices below this have had their role chunk; clients need the first chunks in order.
-    var begun = 0
-    /// Calls of each choice that have begun: one more than the index of the last.
-    var toolCalls: [Int]
-    /// Arguments of each choice's open call of a custom tool: its text is sent when it is whole.
-    var custom: [String?]
-    /// Of each choice.
-    var rounds: [Rounds]
-
-    init(choices: Int) {
-      rounds = [Rounds](repeating: Rounds(), count: choices)
-      toolCalls = [Int](repeating: 0, count: choices)
-      custom = [String?](repeating: nil, count: choices)
-    }
-  }
-
-  private func send(
-    _ event: SearchingRun.Event, to events: EventStream, _ state: inout StreamState
+  private mutating func send(
+    _ delta: ChatChunk.Delta, of index: Int, to events: EventStream?
   ) throws(SocketError) {
-    switch event {
-    case .piece(let index, let piece): try send(piece, of: index, to: events, &state)
-    case .citation(let number):
-      guard let citation = run.citation(number, at: state.rounds[0].length) else { return }
-      try send(.citation(citation), of: 0, to: events, &state)
-    case .searchBegan: state.rounds[0].divide()
-    case .searchEnded(let outcome): try send(.search(outcome.item), of: 0, to: events, &state)
-    }
-  }
-
-  private func send(
-    _ piece: TokenStream.Piece, of index: Int, to events: EventStream, _ state: inout StreamState
-  ) throws(SocketError) {
-    let delta: ChatChunk.Delta
-    switch piece {
-    case .reasoning(let text):
-      guard request.showsReasoning else { return }
-      delta = .reasoning(state.rounds[index].reasoning(text))
-    case .content(let text, let tokens):
-      delta = .content(
-        state.rounds[index].content(text),
-        logprobs: request.topLogprobs == nil ? nil : tokens.map(core.logprob))
-    case .toolCallBegan(let name):
-      let number = state.toolCalls[index]
-      state.toolCalls[index] += 1
-      let tool = request.tool(named: name)
-      let isCustom = tool?.kind == .custom
-      // The call before may have failed, which leaves its arguments open.
-      state.custom[index] = isCustom ? "" : nil
-      if isCustom {
-        delta = .customCall(index: number, id: makeCallID(), name: tool?.clientName ?? name)
-      } else {
-        delta = .toolCall(index: number, id: makeCallID(), name: name)
-      }
-    case .toolCallArguments(let text) where state.custom[index] != nil:
-      state.custom[index]?.append(text)
-      return
-    case .toolCallEnded where state.custom[index] != nil:
-      let text = Tool.input(of: state.custom[index] ?? "")
-      state.custom[index] = nil
-      delta = .customInput(index: max(0, state.toolCalls[index] - 1), text)
-    case .toolCallArguments(let text): delta = .toolArguments(index: max(0, state.toolCalls[index] - 1), text)
-    case .toolCallEnded: return
-    // What has been sent of a failed call cannot be taken back: its arguments stay incomplete, and the finish says
-    // that there was one.
-    case .toolCallsFailed:
-      state.custom[index] = nil
-      return
-    case .finish(let reason):
-      if let text = state.custom[index] {
-        // The token limit cut the call.
-        state.custom[index] = nil
-        try send(
-          .customInput(index: max(0, state.toolCalls[index] - 1), Tool.input(of: text)), of: index,
-          to: events,
-          &state)
-      }
-      delta = .finish(ChoiceFinish(reason), malformedCalls: parts[index].stream.malformedCalls)
-    }
-    try send(delta, of: index, to: events, &state)
-  }
-
-  private func send(
-    _ delta: ChatChunk.Delta, of index: Int, to events: EventStream, _ state: inout StreamState
-  ) throws(SocketError) {
-    while state.begun <= index {
-      try sendChunk(.role, of: state.begun, to: events)
-      if request.echoes {
-        try sendChunk(
-          .content(echoed, logprobs: request.topLogprobs == nil ? nil : []), of: state.begun, to: events)
-      }
-      state.begun += 1
+    guard let events else { return }
+    while begun <= index {
+      try sendChunk(.role, of: begun, to: events)
+      let logprobs: [LogprobEntry]? = request.topLogprobs == nil ? nil : []
+      if request.echoes { try sendChunk(.content(echoed, logprobs: logprobs), of: begun, to: events) }
+      begun += 1
     }
     try sendChunk(delta, of: index, to: events)
   }
@@ -302,14 +240,9 @@ struct ChatAnswer {
     var chunk = ChatChunk(
       header: header, choice: index, delta: delta, announcesUsage: request.options.includesUsage)
     if request.options.returnsTokens {
-      chunk.tokens = delta == .role ? [] : run.run?.takeTokens(of: index)
+      chunk.tokens = delta == .role ? [] : source.current?.takeTokens(of: index)
       if delta == .role, index == 0 { chunk.promptTokens = parts.first?.request.promptTokens }
     }
     try events.send(chunk.json.bytes)
-  }
-
-  /// After the first byte an error can only be told in the stream.
-  private func fail(_ events: EventStream, _ failure: AnswerFailure) {
-    events.finishFailed(APIError(failure, param: "messages"))
   }
 }

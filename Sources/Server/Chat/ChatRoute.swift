@@ -29,14 +29,11 @@ struct ChatRoute {
     try core.checkUnknown(request.ignored)
     try form.check(request)
     let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
-    let files = try FileSearchRun(request, core, showsResults: true)
-    let run = try SearchingRun(request, core, files: files, isUnwanted: context.isClientGone) {
+    let source = try core.source(request, showsResults: true, isUnwanted: context.isClientGone) {
       (request) throws(APIError) in try ChatPlan(core, media: media).makeRun(request)
     }
-    let answer = ChatAnswer(
-      request: request, header: core.makeHeader(idPrefix: "chatcmpl-"), run: run, core: core,
-      asked: request.isStored ? form.body : .null)
-    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    let answer = ChatAnswer(request, source, core, asked: request.isStored ? form.body : .null)
+    var response = try answer.respond(source, context, streams: request.options.streams)
     response.nameIgnored(request.ignored + request.dropped, request.format)
     return response
   }

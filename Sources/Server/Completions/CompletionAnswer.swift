@@ -1,4 +1,4 @@
-// The two forms of a legacy completion, whole and streamed, made of the same pieces.
+// A completion in the words of /v1/completions: one object, or chunks of it.
 
 import Decoding
 import HTTP
@@ -7,13 +7,16 @@ import Pipeline
 import Tokenizers
 import Wire
 
-struct CompletionAnswer {
-  let request: CompletionRequest
+struct CompletionAnswer: AnswerWriter {
+  let wire = Wire.openAI
+  let param = "prompt"
+  private let request: CompletionRequest
   /// The tokens of each prompt.
-  let prompts: [[Int32]]
-  let header: AnswerHeader
-  let run: AnswerRun
-  let core: RequestContext
+  private let prompts: [[Int32]]
+  private let header: AnswerHeader
+  private let run: AnswerRun
+  private let core: RequestContext
+  private var choices: [Choice]
 
   /// A token of a choice's text, or of its prompt, and where it begins.
   private struct Place: Sendable {
@@ -32,35 +35,52 @@ struct CompletionAnswer {
     var isFirst = false
   }
 
-  /// How far each choice has come.
-  private struct Progress {
-    /// Unicode scalars of the choice's text so far.
+  /// How far a choice has come.
+  private struct Choice {
+    /// Unicode scalars of its text so far.
     var offset = 0
     var hasBegun = false
+    /// What is kept of it, when it is sent whole.
+    var whole: Fragment
+  }
+
+  init(_ request: CompletionRequest, _ prompts: [[Int32]], _ run: AnswerRun, _ core: RequestContext) {
+    (self.request, self.prompts, self.run, self.core) = (request, prompts, run, core)
+    header = core.makeHeader(idPrefix: "cmpl-")
+    choices = run.parts.map { _ in Choice(whole: Fragment(tokens: request.logprobs == nil ? nil : [])) }
   }
 
   private func prompt(of index: Int) -> Int { index / request.options.choices }
 
-  // MARK: Whole
-
-  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var progress = [Progress](repeating: Progress(), count: run.parts.count)
-    var kept = run.parts.map { _ in Fragment(tokens: request.logprobs == nil ? nil : []) }
-    do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
-        (index, piece) throws(SocketError) in
-        for fragment in fragments(piece, of: index, &progress[index]) {
-          kept[index].text += fragment.text
-          kept[index].tokens?.append(contentsOf: fragment.tokens ?? [])
-          kept[index].finish = fragment.finish ?? kept[index].finish
-        }
+  mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
+    for fragment in fragments(piece, of: index) {
+      if let events {
+        try send(
+          [choice(fragment, of: index, whole: false)], request.options.includesUsage ? .announced : .absent,
+          to: events)
+      } else {
+        choices[index].whole.text += fragment.text
+        choices[index].whole.tokens?.append(contentsOf: fragment.tokens ?? [])
+        choices[index].whole.finish = fragment.finish ?? choices[index].whole.finish
       }
-    } catch {
-      throw APIError(error, param: "prompt")
     }
-    let choices = kept.enumerated().map { index, fragment in choice(fragment, of: index, whole: true) }
+  }
+
+  func response() -> Response {
+    let choices = choices.enumerated().map { index, kept in choice(kept.whole, of: index, whole: true) }
     return Response(
       parts: CompletionResponse(header: header, choices: choices, usage: .counts(run.usage)).parts)
+  }
+
+  func close(_ events: EventStream) throws(SocketError) {
+    if request.options.includesUsage { try send([], .counts(run.usage), to: events) }
+    events.finish("[DONE]")
+  }
+
+  private func send(
+    _ choices: [CompletionChoice], _ usage: CompletionResponse.UsageMember, to events: EventStream
+  ) throws(SocketError) {
+    try events.send(CompletionResponse(header: header, choices: choices, usage: usage).json.bytes)
   }
 
   private func choice(_ fragment: Fragment, of index: Int, whole: Bool) -> CompletionChoice {
@@ -86,57 +106,25 @@ struct CompletionAnswer {
       logprob: place.token.map(core.logprob) ?? core.unpredicted(place.id), offset: place.offset)
   }
 
-  // MARK: Streamed
-
-  func stream(_ context: ConnectionContext) -> Response {
-    .events { events in
-      var progress = [Progress](repeating: Progress(), count: run.parts.count)
-      do throws(AnswerFailure) {
-        try run.run(
-          context, isClientGone: events.isClientGone,
-          onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (index, piece) throws(SocketError) in
-            for fragment in fragments(piece, of: index, &progress[index]) {
-              try send(fragment, of: index, to: events)
-            }
-          })
-      } catch {
-        guard case .clientGone = error else { return events.finishFailed(APIError(error, param: "prompt")) }
-        throw SocketError.clientGone
-      }
-      if request.options.includesUsage {
-        try events.send(CompletionResponse(header: header, choices: [], usage: .counts(run.usage)).json.bytes)
-      }
-      events.finish("[DONE]")
-    }
-  }
-
-  private func send(_ fragment: Fragment, of index: Int, to events: EventStream) throws(SocketError) {
-    let choice = choice(fragment, of: index, whole: false)
-    let usage: CompletionResponse.UsageMember = request.options.includesUsage ? .announced : .absent
-    try events.send(CompletionResponse(header: header, choices: [choice], usage: usage).json.bytes)
-  }
-
   // MARK: Fragments
 
   /// A piece as text; before a choice's first one its prompt, when it is to be echoed.
-  private func fragments(_ piece: TokenStream.Piece, of index: Int, _ progress: inout Progress) -> [Fragment]
-  {
+  private mutating func fragments(_ piece: TokenStream.Piece, of index: Int) -> [Fragment] {
     var fragments: [Fragment] = []
-    let isFirst = !progress.hasBegun
+    let isFirst = !choices[index].hasBegun
     defer { if isFirst && !fragments.isEmpty { fragments[0].isFirst = true } }
-    if !progress.hasBegun {
-      progress.hasBegun = true
-      if request.echoes { fragments.append(echo(of: index, &progress)) }
+    if isFirst {
+      choices[index].hasBegun = true
+      if request.echoes { fragments.append(echo(of: index)) }
     }
     switch piece {
     case .content(let text, let tokens):
-      let places = request.logprobs == nil ? nil : places(of: tokens, from: progress.offset, text: text)
-      progress.offset += text.unicodeScalars.count
+      let places = request.logprobs == nil ? nil : places(of: tokens, from: choices[index].offset, text: text)
+      choices[index].offset += text.unicodeScalars.count
       fragments.append(Fragment(text: text, tokens: places))
     case .finish(let reason): fragments.append(Fragment(finish: ChoiceFinish(reason)))
     // Without a parser there are no others.
-    case .reasoning, .toolCallBegan, .toolCallArguments, .toolCallEnded, .toolCallsFailed: break
+    default: break
     }
     return fragments
   }
@@ -150,21 +138,22 @@ struct CompletionAnswer {
     }
   }
 
-  private func echo(of index: Int, _ progress: inout Progress) -> Fragment {
+  private mutating func echo(of index: Int) -> Fragment {
     let ids = prompts[prompt(of: index)]
     let text: String
     switch request.prompts[prompt(of: index)] {
     case .text(let given) where request.options.promptTruncation == nil: text = given
     case .text, .tokens: text = core.model.tokenizer.decode(ids, skipSpecialTokens: true)
     }
-    progress.offset = text.unicodeScalars.count
+    let end = text.unicodeScalars.count
+    choices[index].offset = end
     guard request.logprobs != nil else { return Fragment(text: text) }
 
     var detokenizer = core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true)
     var offset = 0
     let known = run.parts[index].promptLogprobs
     let places = ids.enumerated().map { position, id in
-      defer { offset = min(progress.offset, offset + detokenizer.push(id).unicodeScalars.count) }
+      defer { offset = min(end, offset + detokenizer.push(id).unicodeScalars.count) }
       return Place(id: id, token: known.indices.contains(position) ? known[position] : nil, offset: offset)
     }
     return Fragment(text: text, tokens: places)

@@ -35,10 +35,8 @@ struct CompletionsRoute {
     for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, core))) }
     let makeGuide = try core.guideMaker(request.format, request.options, isUnwanted: context.isClientGone)
     let run = AnswerRun(try parts(request, prompts, plan), core: core, makeGuide: makeGuide)
-    try run.start(param: "prompt")
-    let answer = CompletionAnswer(
-      request: request, prompts: prompts, header: core.makeHeader(idPrefix: "cmpl-"), run: run, core: core)
-    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    let answer = CompletionAnswer(request, prompts, run, core)
+    var response = try answer.respond(run, context, streams: request.options.streams)
     response.nameIgnored(request.ignored, request.format)
     return response
   }

@@ -245,18 +245,6 @@ extension Response {
   }
 }
 
-extension EventStream {
-  /// The error as an event and the end mark; then the connection closes.
-  func finishFailed(_ error: APIError) {
-    do throws(SocketError) {
-      try send(error.json.bytes)
-    } catch {
-      return
-    }
-    finishWithError("[DONE]")
-  }
-}
-
 extension ResponseFormat {
   /// What the header says of it: a `$schema` that names no known draft.
   var notes: [String] {

@@ -6,23 +6,28 @@ import Wire
 
 /// One API. Each owns the shape of its errors: an error stays a value until its wire writes it.
 struct Wire: Sendable {
-  /// Its paths are this one and those below it.
-  let root: String
+  /// Its paths are these and those below them.
+  let roots: [String]
   /// The header in which its clients look for the request's id, beside the server's own `x-request-id`.
   let idHeader: String?
   /// The name of the schema of an error in /openapi.json, and statuses that mean more here than elsewhere.
   var schema = "Error"
   var failures: [String] = []
+  /// The type of an event that tells of an error in a stream, and what ends every stream; nil for none.
+  var errorEvent: String?
+  var endMark: String?
   /// The body that tells of an error, or the data of an event.
   let json: @Sendable (_ error: APIError, _ requestID: String) -> JSONValue
 
   /// OpenAI's, and that of every path that no other wire has.
-  static let openAI = Wire(root: "/", idHeader: nil) { error, _ in error.json }
+  static let openAI = Wire(roots: ["/"], idHeader: nil, endMark: "[DONE]") { error, _ in error.json }
 
   func owns(_ path: String) -> Bool {
-    let path = Array(path.utf8)
-    let root = Array(root.utf8)
-    return path == root || path.starts(with: root + [UInt8(ascii: "/")])
+    roots.contains { root in
+      guard path.utf8.starts(with: root.utf8) else { return false }
+      let next = path.utf8.dropFirst(root.utf8.count).first
+      return next == nil || next == UInt8(ascii: "/")
+    }
   }
 
   /// The whole response that tells of an error.

@@ -1,4 +1,4 @@
-// The two forms of a completion of llama-server's wire, whole and streamed, made of the same pieces.
+// A completion in the words of llama-server's wire: one object, or events.
 
 import Decoding
 import HTTP
@@ -9,12 +9,27 @@ import Platform
 import Tokenizers
 import Wire
 
-struct LlamaAnswer {
+struct LlamaAnswer: AnswerWriter {
+  let wire = Wire.llama
+  let param = "prompt"
   private let request: LlamaRequest
   private let shapes: [LlamaResponse]
   private let run: AnswerRun
   private let core: RequestContext
   private let begin: Instant
+  private var parts: [Part]
+  /// Prompts whose answers go on, and the one whose answer has ended last.
+  private var (open, final): (Int, Int)
+
+  /// What has come of one prompt's answer.
+  private struct Part {
+    var text = ""
+    var tokens: [LlamaResponse.Token] = []
+    var hasNewLine = false
+    var first: Instant?
+    /// When it has ended.
+    var whole: JSONValue?
+  }
 
   init(_ plan: LlamaPlan, run: AnswerRun, begin: Instant) {
     request = plan.request
@@ -30,102 +45,54 @@ struct LlamaAnswer {
       shape.fields = plan.request.responseFields
       return shape
     }
+    parts = [Part](repeating: Part(), count: shapes.count)
+    (open, final) = (shapes.count, 0)
   }
 
-  /// What has come of one prompt's answer.
-  private struct Part {
-    var text = ""
-    var tokens: [LlamaResponse.Token] = []
-    var hasNewLine = false
-    var first: Instant?
-
-    /// - Returns: the piece's text and tokens; nil for the end.
-    mutating func add(_ piece: TokenStream.Piece, _ core: RequestContext)
-      -> (text: String, tokens: [LlamaResponse.Token])?
-    {
-      first = first ?? .now
-      guard case .content(let text, let sampled) = piece else { return nil }
-      hasNewLine = hasNewLine || text.utf8.contains(UInt8(ascii: "\n"))
-      return (text, sampled.map { LlamaResponse.Token(id: $0.id, logprob: core.logprob($0)) })
+  mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
+    parts[index].first = parts[index].first ?? .now
+    guard case .content(let text, let sampled) = piece else {
+      (open, final) = (open - 1, index)
+      if events == nil { parts[index].whole = last(index) }
+      if open > 0 { try events?.send(last(index).bytes) }
+      return
     }
+    parts[index].hasNewLine = parts[index].hasNewLine || text.utf8.contains(UInt8(ascii: "\n"))
+    let tokens = sampled.map { LlamaResponse.Token(id: $0.id, logprob: core.logprob($0)) }
+    if let events {
+      let event = shapes[index].part(text, tokens, progress(of: index), timed: request.timesEveryToken)
+      return try events.send(event.bytes)
+    }
+    parts[index].text += text
+    if request.returnsTokens || request.probabilities != nil { parts[index].tokens += tokens }
   }
 
-  private func progress(of index: Int, _ part: Part) -> LlamaResponse.Progress {
+  func response() -> Response {
+    let values = parts.indices.map { parts[$0].whole ?? last($0) }
+    return Response(json: request.isList ? .array(values) : values.first ?? .null)
+  }
+
+  func close(_ events: EventStream) { events.finish(last(final).text) }
+
+  private func progress(of index: Int) -> LlamaResponse.Progress {
     let own = run.parts[index]
     let now = Instant.now
     var progress = LlamaResponse.Progress()
     progress.promptTokens = own.request.promptTokens.count
     progress.cachedTokens = own.cachedTokens
     progress.tokens = own.stream.completionTokens
-    progress.promptSeconds = (part.first ?? now).seconds(since: begin)
-    progress.seconds = now.seconds(since: part.first ?? now)
+    progress.promptSeconds = (parts[index].first ?? now).seconds(since: begin)
+    progress.seconds = now.seconds(since: parts[index].first ?? now)
     return progress
   }
 
-  /// - Parameter isStream: then text and tokens have been sent.
-  private func last(_ index: Int, _ part: Part, isStream: Bool) -> JSONValue {
+  /// Text and tokens of a stream have been sent.
+  private func last(_ index: Int) -> JSONValue {
     let stream = run.parts[index].stream
     let stop: LlamaResponse.Stop =
       stream.finish == .length ? .limit : stream.stopString != nil ? .word : .eos
     return shapes[index].last(
-      isStream ? "" : part.text, isStream || !keepsTokens ? [] : part.tokens, stop: stop,
-      word: stream.stopString, hasNewLine: part.hasNewLine, progress(of: index, part))
-  }
-
-  private var keepsTokens: Bool { request.returnsTokens || request.probabilities != nil }
-
-  // MARK: Whole
-
-  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var parts = [Part](repeating: Part(), count: shapes.count)
-    var results = [JSONValue?](repeating: nil, count: shapes.count)
-    do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
-        (index, piece) throws(SocketError) in
-        if let (text, tokens) = parts[index].add(piece, core) {
-          parts[index].text += text
-          if keepsTokens { parts[index].tokens += tokens }
-        } else {
-          results[index] = last(index, parts[index], isStream: false)
-        }
-      }
-    } catch {
-      throw APIError(error, param: "prompt")
-    }
-    let values = results.enumerated().map { index, value in
-      value ?? last(index, parts[index], isStream: false)
-    }
-    return Response(json: request.isList ? .array(values) : values.first ?? .null)
-  }
-
-  // MARK: Streamed
-
-  func stream(_ context: ConnectionContext) -> Response {
-    .events { events in
-      var parts = [Part](repeating: Part(), count: shapes.count)
-      var open = shapes.count
-      var final = 0
-      do throws(AnswerFailure) {
-        try run.run(
-          context, isClientGone: events.isClientGone,
-          onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (index, piece) throws(SocketError) in
-            if let (text, tokens) = parts[index].add(piece, core) {
-              let event = shapes[index].part(
-                text, tokens, progress(of: index, parts[index]), timed: request.timesEveryToken)
-              return try events.send(event.bytes)
-            }
-            open -= 1
-            final = index
-            if open > 0 { try events.send(last(index, parts[index], isStream: true).bytes) }
-          })
-      } catch {
-        guard case .clientGone = error else {
-          return events.finishWithError(Wire.llama[0].json(APIError(error, param: "prompt"), "").text)
-        }
-        throw SocketError.clientGone
-      }
-      events.finish(last(final, parts[final], isStream: true).text)
-    }
+      parts[index].text, parts[index].tokens, stop: stop, word: stream.stopString,
+      hasNewLine: parts[index].hasNewLine, progress(of: index))
   }
 }

@@ -10,26 +10,24 @@ import Wire
 struct LlamaRoute {
   let server: ServerContext
 
-  /// One table for each path: errors go by it.
-  static func tables(_ server: ServerContext) -> [RouteTable] {
+  static func table(_ server: ServerContext) -> RouteTable {
     let route = LlamaRoute(server: server)
-    func table(
-      _ index: Int, _ id: String, _ summary: String, _ body: DescribedBody, _ handler: @escaping Route.Handler
-    ) -> RouteTable {
-      RouteTable(
-        Wire.llama[index],
-        [
-          .post(Wire.llama[index].root, id, summary, reads: body, gives: "LlamaAnswer", handler) {
-            $0.event = "LlamaAnswer"
-          }
-        ])
+    func post(
+      _ path: String, _ id: String, _ summary: String, _ body: DescribedBody,
+      _ handler: @escaping Route.Handler
+    ) -> Route {
+      .post(path, id, summary, reads: body, gives: "LlamaAnswer", handler) { $0.event = "LlamaAnswer" }
     }
-    return [
-      table(
-        0, "llamaCompletion", "Goes on with a text (llama-server)", .llamaCompletion, route.complete),
-      table(1, "llamaCompletions", "The same", .llamaCompletion, route.complete),
-      table(2, "llamaInfill", "Fills in the middle (llama-server)", .llamaInfill, route.infill),
-    ]
+    return RouteTable(
+      .llama,
+      [
+        post(
+          "/completion", "llamaCompletion", "Goes on with a text (llama-server)", .llamaCompletion,
+          route.complete),
+        post("/completions", "llamaCompletions", "The same", .llamaCompletion, route.complete),
+        post(
+          "/infill", "llamaInfill", "Fills in the middle (llama-server)", .llamaInfill, route.infill),
+      ])
   }
 
   private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -52,9 +50,8 @@ struct LlamaRoute {
     try core.checkUnknown(request.ignored)
     let plan = try LlamaPlan(request, core)
     let run = try plan.makeRun(context)
-    try run.start(param: "prompt")
     let answer = LlamaAnswer(plan, run: run, begin: begin)
-    var response = request.options.streams ? answer.stream(context) : try answer.whole(context)
+    var response = try answer.respond(run, context, streams: request.options.streams)
     response.nameIgnored(request.ignored, request.format)
     return response
   }
@@ -62,14 +59,14 @@ struct LlamaRoute {
 
 extension Wire {
   /// llama-server's own paths: the code of an error is its status.
-  static let llama = ["/completion", "/completions", "/infill"].map { root in
-    Wire(root: root, idHeader: nil, schema: "LlamaError") { error, _ in
-      let members: [(String, JSONValue)] = [
-        ("code", .int(error.status)), ("message", .string(error.overflow?.llamaMessage ?? error.message)),
-        ("type", .string(error.llamaType)),
-      ]
-      return ["error": .object(JSONObject(members + (error.overflow?.llamaCounts ?? [])))]
-    }
+  static let llama = Wire(
+    roots: ["/completion", "/completions", "/infill"], idHeader: nil, schema: "LlamaError"
+  ) { error, _ in
+    let members: [(String, JSONValue)] = [
+      ("code", .int(error.status)), ("message", .string(error.overflow?.llamaMessage ?? error.message)),
+      ("type", .string(error.llamaType)),
+    ]
+    return ["error": .object(JSONObject(members + (error.overflow?.llamaCounts ?? [])))]
   }
 }
 

@@ -1,4 +1,4 @@
-// The two forms of an answer of /v1/messages, whole and streamed, made of the same pieces.
+// An answer in the words of /v1/messages: one message, or events in which it grows.
 
 import Decoding
 import HTTP
@@ -6,17 +6,32 @@ import JSON
 import Pipeline
 import Wire
 
-struct MessagesAnswer {
-  let request: MessagesRequest
+struct MessagesAnswer: AnswerWriter {
+  let wire = Wire.messages
+  let param = "messages"
+  private let request: MessagesRequest
   /// `msg_…`.
-  let id: String
-  let run: AnswerRun
-  let core: RequestContext
+  private let id: String
+  private let run: AnswerRun
+  private let core: RequestContext
+  /// Of a stream only the one that is being sent; reasoning with all its text.
+  private var blocks: [MessageBlock] = []
+  /// Of the content, when it is sent whole.
+  private var tokens: [SampledToken] = []
+  private var finish = TokenStream.End.stop
+  /// Of the block that a stream is sending.
+  private var index = 0
+  private var hasBegun = false
+
+  init(_ request: MessagesRequest, _ run: AnswerRun, _ core: RequestContext) {
+    (self.request, self.run, self.core) = (request, run, core)
+    id = "msg_" + core.settings.makeID()
+  }
 
   private var message: MessagesResponse { MessagesResponse(id: id, model: core.model.id, usage: run.usage) }
 
   /// The message as far as it says how it ended.
-  private func ended(_ finish: TokenStream.End) -> MessagesResponse {
+  private var ended: MessagesResponse {
     var message = message
     switch finish {
     case .length: message.stop = .maxTokens
@@ -33,144 +48,81 @@ struct MessagesAnswer {
     request.chat.topLogprobs == nil ? nil : tokens.map(core.logprob)
   }
 
-  private func makeCallID() -> String { "toolu_" + core.settings.makeID() }
-
-  private func shown(_ reasoning: String) -> String { request.showsThinking ? reasoning : "" }
-
-  // MARK: Whole
-
-  /// Waits for the end. A client that leaves meanwhile gets nothing, and the generation ends.
-  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var blocks: [MessageBlock] = []
-    var tokens: [SampledToken] = []
-    var finish = TokenStream.End.stop
-    do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone, weight: AnswerRun.keptBytes) {
-        (_, piece) throws(SocketError) in
-        if case .content(_, let own) = piece { tokens += own }
-        if case .finish(let reason) = piece { finish = reason } else { add(piece, to: &blocks) }
+  mutating func add(_ piece: TokenStream.Piece, of _: Int, to events: EventStream?) throws(SocketError) {
+    if let events { try begin(events) }
+    switch piece {
+    case .content(let text, let own):
+      if blocks.last?.isText != true { try start(.text(""), events) }
+      if let events { return try send(.textDelta(index, text, logprobs(own)), to: events) }
+      append(text)
+      tokens += own
+    case .reasoning(let text):
+      if blocks.last?.isThinking != true { try start(.thinking(""), events) }
+      guard request.showsThinking, !text.utf8.isEmpty else { return }
+      append(text)
+      if let events { try send(.thinkingDelta(index, text), to: events) }
+    case .toolCallBegan(let name):
+      try start(.toolUse(id: "toolu_" + core.settings.makeID(), name: name, arguments: ""), events)
+    case .toolCallArguments(let text):
+      if let events { return try send(.inputDelta(index, text), to: events) }
+      if blocks.last?.isToolUse == true { append(text) }
+    case .toolCallEnded: try closeBlock(events)
+    case .toolCallsFailed(let count):
+      // What has been sent of a call that failed cannot be taken back.
+      guard events == nil else { return try closeBlock(events) }
+      for _ in 0..<count {
+        if let last = blocks.lastIndex(where: \.isToolUse) { blocks.remove(at: last) }
       }
-    } catch {
-      throw APIError(error, param: "messages")
+    case .finish(let reason):
+      finish = reason
+      try closeBlock(events)
+      if let events { try send(.delta(ended), to: events) }
+    // No tool of this wire has the server search.
+    case .search: break
     }
-    var message = ended(finish)
+  }
+
+  private mutating func append(_ text: String) {
+    if let last = blocks.indices.last { blocks[last].append(text) }
+  }
+
+  private mutating func start(_ block: MessageBlock, _ events: EventStream?) throws(SocketError) {
+    try closeBlock(events)
+    blocks.append(block)
+    if let events { try send(.blockStart(index, block), to: events) }
+  }
+
+  func response() -> Response {
+    var message = ended
     message.content = blocks
     message.logprobs = logprobs(tokens)
     return Response(json: message.json)
   }
 
-  private func add(_ piece: TokenStream.Piece, to blocks: inout [MessageBlock]) {
-    let last = blocks.count - 1
-    switch piece {
-    case .content(let text, _):
-      if last >= 0, blocks[last].isText { blocks[last].append(text) } else { blocks.append(.text(text)) }
-    case .reasoning(let text):
-      if last >= 0, blocks[last].isThinking {
-        blocks[last].append(shown(text))
-      } else {
-        blocks.append(.thinking(shown(text)))
-      }
-    case .toolCallBegan(let name): blocks.append(.toolUse(id: makeCallID(), name: name, arguments: ""))
-    case .toolCallArguments(let text): if last >= 0, blocks[last].isToolUse { blocks[last].append(text) }
-    case .toolCallsFailed(let count): retract(count, from: &blocks)
-    case .toolCallEnded, .finish: break
-    }
-  }
-
-  /// The last calls that began are none after all.
-  private func retract(_ count: Int, from blocks: inout [MessageBlock]) {
-    for _ in 0..<count {
-      guard let last = blocks.lastIndex(where: \.isToolUse) else { return }
-      blocks.remove(at: last)
-    }
-  }
-
   // MARK: Streamed
 
-  func stream(_ context: ConnectionContext) -> Response {
-    .events { events in
-      var sender = Sender(answer: self, events: events)
-      do throws(AnswerFailure) {
-        try run.run(
-          context, isClientGone: events.isClientGone,
-          onSilence: { () throws(SocketError) in try events.keepAlive() },
-          deliver: { (_, piece) throws(SocketError) in try sender.send(piece) })
-      } catch {
-        guard case .clientGone = error else { return fail(events, error, context) }
-        throw SocketError.clientGone
-      }
-      events.finish(MessagesEvent.stop.json.text, event: MessagesEvent.stop.name)
-    }
+  private mutating func begin(_ events: EventStream) throws(SocketError) {
+    guard !hasBegun else { return }
+    hasBegun = true
+    var message = message
+    message.usage.completionTokens = 0
+    message.usage.reasoningTokens = 0
+    try send(.start(message), to: events)
   }
 
-  /// After the first byte an error can only be told in the stream.
-  private func fail(_ events: EventStream, _ failure: AnswerFailure, _ context: ConnectionContext) {
-    let error = Wire.messages.json(APIError(failure, param: "messages"), context.requestID)
-    events.finishWithError(error.text, event: "error")
+  /// Ends the block that a stream is sending: one is closed before the next begins.
+  private mutating func closeBlock(_ events: EventStream?) throws(SocketError) {
+    guard let events, let block = blocks.popLast() else { return }
+    if case .thinking(let reasoning) = block { try send(.signatureDelta(index, of: reasoning), to: events) }
+    try send(.blockStop(index), to: events)
+    index += 1
   }
 
-  /// Turns pieces into events: blocks are numbered, and one is closed before the next begins.
-  private struct Sender {
-    let answer: MessagesAnswer
-    let events: EventStream
-    private var hasBegun = false
-    private var index = 0
-    /// The block that is being sent; reasoning with all its text.
-    private var open: MessageBlock?
+  func close(_ events: EventStream) {
+    events.finish(MessagesEvent.stop.json.text, event: MessagesEvent.stop.name)
+  }
 
-    init(answer: MessagesAnswer, events: EventStream) {
-      (self.answer, self.events) = (answer, events)
-    }
-
-    mutating func send(_ piece: TokenStream.Piece) throws(SocketError) {
-      try begin()
-      switch piece {
-      case .content(let text, let tokens):
-        if open?.isText != true { try start(.text("")) }
-        try send(.textDelta(index, text, answer.logprobs(tokens)))
-      case .reasoning(let text): try sendReasoning(answer.shown(text))
-      case .toolCallBegan(let name):
-        try start(.toolUse(id: answer.makeCallID(), name: name, arguments: ""))
-      case .toolCallArguments(let text): try send(.inputDelta(index, text))
-      // What has been sent of a call that failed cannot be taken back.
-      case .toolCallEnded, .toolCallsFailed: try close()
-      case .finish(let reason):
-        try close()
-        try send(.delta(answer.ended(reason)))
-      }
-    }
-
-    private mutating func sendReasoning(_ text: String) throws(SocketError) {
-      if open?.isThinking != true { try start(.thinking("")) }
-      open?.append(text)
-      if !text.utf8.isEmpty { try send(.thinkingDelta(index, text)) }
-    }
-
-    private mutating func begin() throws(SocketError) {
-      guard !hasBegun else { return }
-      hasBegun = true
-      var message = answer.message
-      message.usage.completionTokens = 0
-      message.usage.reasoningTokens = 0
-      try send(.start(message))
-    }
-
-    private mutating func start(_ block: MessageBlock) throws(SocketError) {
-      try close()
-      open = block
-      try send(.blockStart(index, block))
-    }
-
-    private mutating func close() throws(SocketError) {
-      guard let block = open else { return }
-      if case .thinking(let reasoning) = block { try send(.signatureDelta(index, of: reasoning)) }
-      try send(.blockStop(index))
-      open = nil
-      index += 1
-    }
-
-    private func send(_ event: MessagesEvent) throws(SocketError) {
-      try events.send(event.json.bytes, event: event.name)
-    }
+  private func send(_ event: MessagesEvent, to events: EventStream) throws(SocketError) {
+    try events.send(event.json.bytes, event: event.name)
   }
 }

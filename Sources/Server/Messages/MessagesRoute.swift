@@ -34,21 +34,12 @@ struct MessagesRoute {
       RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
       vocabularySize: core.model.vocabularySize)
     try core.checkUnknown(request.ignored)
-    let run = try start(request, core, context)
-    let answer = MessagesAnswer(
-      request: request, id: "msg_" + core.settings.makeID(), run: run, core: core)
-    var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
-    response.nameIgnored(request.ignored + request.chat.dropped, request.chat.format)
-    return response
-  }
-
-  private func start(
-    _ request: MessagesRequest, _ core: RequestContext, _ context: ConnectionContext
-  ) throws(APIError) -> AnswerRun {
     let media = MediaResolver(core, isUnwanted: context.isClientGone)
     let run = try ChatPlan(core, media: media).makeRun(request.chat)
-    try run.start(param: "messages")
-    return run
+    let answer = MessagesAnswer(request, run, core)
+    var response = try answer.respond(run, context, streams: request.chat.options.streams)
+    response.nameIgnored(request.ignored + request.chat.dropped, request.chat.format)
+    return response
   }
 
   private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -73,14 +64,13 @@ extension Request {
 extension Wire {
   /// This one, or Anthropic's where its client asks for what both APIs have.
   func asked(by request: Request) -> Wire {
-    root == Wire.openAI.root && request.isMessagesClient ? .messages : self
+    roots == Wire.openAI.roots && request.isMessagesClient ? .messages : self
   }
 
   /// Anthropic's: errors, those of HTTP too, have the shape that its clients know, and they look for `request-id`.
-  static let messages = Wire(root: "/v1/messages", idHeader: "request-id", schema: "MessagesError") {
-    error, requestID in
-    MessagesError(error, requestID: requestID).json
-  }
+  static let messages = Wire(
+    roots: ["/v1/messages"], idHeader: "request-id", schema: "MessagesError", errorEvent: "error"
+  ) { error, requestID in MessagesError(error, requestID: requestID).json }
 }
 
 extension DescribedBody {

@@ -1,4 +1,4 @@
-// The two forms of an answer of Ollama's wire, one object or lines of them, made of the same pieces.
+// An answer in the words of Ollama's wire: one object, or lines of them.
 
 import HTTP
 import JSON
@@ -6,53 +6,69 @@ import Pipeline
 import Platform
 import Wire
 
-struct OllamaAnswer {
+struct OllamaAnswer: AnswerWriter {
+  let wire = Wire.ollama
+  let param: String
   let shape: OllamaResponse
   let run: AnswerRun
   let core: RequestContext
   /// What is known before the answer.
   let counts: OllamaResponse.Counts
   let begin: Instant
+  private var whole = OllamaResponse.Content()
+  /// Calls come whole on this wire: pieces of one wait until the end, since one that failed would take back others.
+  private var calls: [ToolCall] = []
+  private var first: Instant?
+  private var finish = TokenStream.End.stop
 
-  /// Calls come whole on this wire: pieces of one wait until it has ended.
-  private struct State {
-    var calls: [ToolCall] = []
-    /// Calls that have been handed on.
-    var handed = 0
-    var first: Instant?
-    var finish = TokenStream.End.stop
-
-    mutating func add(_ piece: TokenStream.Piece, makeID: () -> String) -> OllamaResponse.Content? {
-      var content = OllamaResponse.Content()
-      first = first ?? .now
-      switch piece {
-      case .content(let text, _): content.text = text
-      case .reasoning(let text): content.thinking = text
-      case .toolCallBegan(let name):
-        calls.append(ToolCall(id: makeID(), name: name, arguments: ""))
-        return nil
-      case .toolCallArguments(let text):
-        if !calls.isEmpty { calls[calls.count - 1].arguments += text }
-        return nil
-      case .toolCallsFailed(let count):
-        calls.removeLast(min(count, max(0, calls.count - handed)))
-        return nil
-      // One that failed after this one began would take it back.
-      case .toolCallEnded: return nil
-      case .finish(let reason):
-        finish = reason
-        guard calls.count > handed else { return nil }
-        content.calls = calls
-        handed = calls.count
-      }
-      return content
-    }
+  init(
+    _ shape: OllamaResponse, _ run: AnswerRun, _ core: RequestContext, param: String,
+    counts: OllamaResponse.Counts, begin: Instant
+  ) {
+    (self.shape, self.run, self.core) = (shape, run, core)
+    (self.param, self.counts, self.begin) = (param, counts, begin)
   }
 
-  private func makeCallID() -> String { "call_" + String(core.settings.makeID().prefix(8)) }
+  /// A blank line would end a reader: silence is an empty piece.
+  var silence: [UInt8] { shape.part(OllamaResponse.Content()).bytes + [UInt8(ascii: "\n")] }
 
-  /// The counts at the end.
-  private func finalCounts(_ state: State) -> OllamaResponse.Counts {
+  mutating func add(_ piece: TokenStream.Piece, of _: Int, to lines: EventStream?) throws(SocketError) {
+    var content = OllamaResponse.Content()
+    first = first ?? .now
+    switch piece {
+    case .content(let text, let tokens):
+      content.text = text
+      if !tokens.isEmpty { content.logprobs = tokens.map(core.logprob) }
+    case .reasoning(let text): content.thinking = text
+    case .toolCallBegan(let name):
+      calls.append(
+        ToolCall(id: "call_" + String(core.settings.makeID().prefix(8)), name: name, arguments: ""))
+      return
+    case .toolCallArguments(let text):
+      if let last = calls.indices.last { calls[last].arguments += text }
+      return
+    case .toolCallsFailed(let count): return calls.removeLast(min(count, calls.count))
+    case .toolCallEnded, .search: return
+    case .finish(let reason):
+      finish = reason
+      guard !calls.isEmpty else { return }
+      content.calls = calls
+    }
+    if let lines { return try lines.send(shape.part(content).bytes) }
+    whole.text += content.text
+    whole.thinking += content.thinking
+    whole.calls += content.calls
+    guard let logprobs = content.logprobs else { return }
+    whole.logprobs = whole.logprobs ?? []
+    whole.logprobs? += logprobs
+  }
+
+  func response() -> Response { Response(json: last) }
+
+  func close(_ lines: EventStream) { lines.finish(last.text) }
+
+  /// The last line, or the whole answer.
+  private var last: JSONValue {
     var counts = counts
     let usage = run.usage
     let end = Instant.now
@@ -60,65 +76,9 @@ struct OllamaAnswer {
     counts.cachedTokens = usage.cachedTokens
     counts.tokens = usage.completionTokens
     counts.total = end.seconds(since: begin)
-    let first = state.first ?? end
+    let first = first ?? end
     counts.promptSeconds = max(0, first.seconds(since: begin) - counts.load)
     counts.seconds = end.seconds(since: first)
-    return counts
-  }
-
-  private func reason(_ finish: TokenStream.End) -> String { finish == .length ? "length" : "stop" }
-
-  // MARK: Whole
-
-  func whole(_ context: ConnectionContext) throws(APIError) -> Response {
-    var state = State()
-    var whole = OllamaResponse.Content()
-    do throws(AnswerFailure) {
-      try run.run(context, isClientGone: context.isClientGone) { (_, piece) throws(SocketError) in
-        if case .content(_, let tokens) = piece, !tokens.isEmpty {
-          whole.logprobs = (whole.logprobs ?? []) + tokens.map(core.logprob)
-        }
-        guard let content = state.add(piece, makeID: makeCallID) else { return }
-        whole.text += content.text
-        whole.thinking += content.thinking
-        whole.calls += content.calls
-      }
-    } catch {
-      throw APIError(error, param: "messages").forOllama
-    }
-    return Response(json: shape.last(whole, reason: reason(state.finish), finalCounts(state)))
-  }
-
-  // MARK: Streamed
-
-  /// A blank line would end a reader: silence is an empty piece.
-  func stream(_ context: ConnectionContext) -> Response {
-    let empty = shape.part(OllamaResponse.Content()).bytes + [UInt8(ascii: "\n")]
-    return .lines { writer in
-      writer.probe = empty
-      var state = State()
-      do throws(AnswerFailure) {
-        try run.run(
-          context, isClientGone: writer.isClientGone,
-          onSilence: { () throws(SocketError) in try writer.write(empty) },
-          deliver: { (_, piece) throws(SocketError) in
-            guard var content = state.add(piece, makeID: makeCallID) else { return }
-            if case .content(_, let tokens) = piece, !tokens.isEmpty {
-              content.logprobs = tokens.map(core.logprob)
-            }
-            if case .finish = piece, content.calls.isEmpty { return }
-            try writer.writeLine(shape.part(content))
-          })
-      } catch {
-        guard case .clientGone = error else {
-          let error = APIError(error, param: "messages").forOllama
-          writer.closesConnection = true
-          return writer.finishLine(Wire.ollama.json(error, context.requestID))
-        }
-        throw SocketError.clientGone
-      }
-      let last = shape.last(OllamaResponse.Content(), reason: reason(state.finish), finalCounts(state))
-      writer.finishLine(last)
-    }
+    return shape.last(whole, reason: finish == .length ? "length" : "stop", counts)
   }
 }

@@ -47,25 +47,25 @@ struct OllamaPull {
 
   private func stream(_ work: ModelDownload, of name: String) -> Response {
     let silence = server.settings.keepAliveSeconds
-    return .lines { writer in
+    return .events(.lines()) { stream in
       var lines = OllamaPullLines(interval: silence / 2)
       var isGone = false
       do throws(HubError) {
         _ = try work.run(
           isUnwanted: {
-            isGone = isGone || writer.isClientGone()
+            isGone = isGone || stream.isClientGone()
             return isGone
           },
           report: { event in
             server.models.note(event, of: name)
-            for line in lines.lines(of: event, at: .now) where (try? writer.writeLine(line)) == nil {
+            for line in lines.lines(of: event, at: .now) where (try? stream.send(line.bytes)) == nil {
               isGone = true
             }
           })
-        writer.finishLine(["status": "success"])
+        stream.finish(#"{"status":"success"}"#)
       } catch {
-        writer.closesConnection = true
-        writer.finishLine(["error": .string(String(describing: error))])
+        let line: JSONValue = ["error": .string(String(describing: error))]
+        stream.finishWithError(line.text)
       }
     }
   }
@@ -157,24 +157,5 @@ extension HubError {
     case .noRoom: 507
     default: 500
     }
-  }
-}
-
-extension BodyWriter {
-  /// Sends a line of JSON.
-  func writeLine(_ json: JSONValue) throws(SocketError) { try write(json.bytes + [UInt8(ascii: "\n")]) }
-
-  /// Sends the last line.
-  func finishLine(_ json: JSONValue) { finish(json.bytes + [UInt8(ascii: "\n")]) }
-}
-
-extension Response {
-  /// A body of lines of JSON, made while it is sent.
-  static func lines(_ write: @escaping (BodyWriter) throws -> Void) -> Response {
-    Response(
-      headers: [
-        "content-type": "application/x-ndjson", "cache-control": "no-cache", "x-accel-buffering": "no",
-      ],
-      body: .stream(write))
   }
 }

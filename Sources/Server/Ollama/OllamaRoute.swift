@@ -121,13 +121,15 @@ struct OllamaRoute {
         ])
     }
     let run = try plan.makeRun(context)
+    let answer = OllamaAnswer(
+      shape, run, core, param: request.chat.messagesField, counts: counts, begin: begin)
+    var response: Response
     do throws(APIError) {
-      try run.start(param: request.chat.messagesField)
+      response = try answer.respond(
+        run, context, streams: request.chat.options.streams, as: .lines(silence: answer.silence))
     } catch {
       throw error.forOllama
     }
-    let answer = OllamaAnswer(shape: shape, run: run, core: core, counts: counts, begin: begin)
-    var response = request.chat.options.streams ? answer.stream(context) : try answer.whole(context)
     response.nameIgnored(ignored, request.chat.format)
     if plan.dropped > 0 {
       response.headers.add("x-mlxserve-truncated", "messages=\(plan.dropped)")
@@ -165,7 +167,7 @@ extension Request {
 
 extension Wire {
   /// Ollama's: an error is a text.
-  static let ollama = Wire(root: "/api", idHeader: nil, schema: "OllamaError") { error, _ in
+  static let ollama = Wire(roots: ["/api"], idHeader: nil, schema: "OllamaError") { error, _ in
     ["error": .string(error.overflow?.ollamaMessage(advice: "Shorten it.") ?? error.message)]
   }
 }

@@ -145,9 +145,7 @@ final class ResponseJobs: Sendable {
       requestID: requestID, phase: { self.state.withLock { $0.phase } })
     context.client = core.client
     context.isOneAnswer = false
-    _ = run.stream(
-      context, isClientGone: { job.isCancelled },
-      send: { event throws(SocketError) in job.append(event) })
+    _ = run.stream(context, to: ResponseStream(isGone: { job.isCancelled }, send: job.append))
   }
 
   private func remove(_ job: ResponseJob) { state.update { $0.jobs[job.id] = nil } }

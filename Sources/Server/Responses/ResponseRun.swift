@@ -9,13 +9,26 @@ import Pipeline
 import Platform
 import Wire
 
+/// Where the events of a response go: to a stream of its client, to a WebSocket, or to those who watch it.
+struct ResponseStream: AnswerStream {
+  var isGone: () -> Bool
+  var onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in }
+  var send: (ResponseEvent) throws(SocketError) -> Void
+
+  func isClientGone() -> Bool { isGone() }
+  func keepAlive() throws(SocketError) { try onSilence() }
+}
+
 /// Used by one thread.
-final class ResponseRun {
+final class ResponseRun: AnswerWriter {
   private enum Kind { case reasoning, message, call }
 
+  let wire = Wire.openAI
+  let param = "input"
+  let keepsStream = true
   private let plan: ResponsePlan
   private let core: RequestContext
-  private let run: SearchingRun
+  private let source: any AnswerSource
   private var writer: ResponseEventWriter
   private var kind: Kind?
   private var callHasArguments = false
@@ -24,6 +37,9 @@ final class ResponseRun {
   private var hasSpoken = false
   private var isInProgress = false
   private var finish = TokenStream.End.stop
+  /// How it has ended, and what is stored of it, or would be; nil until then.
+  private(set) var ending: ResponseEnding?
+  private(set) var record: StoredResponse?
   /// Why the answer, or its turn of a conversation, is not stored; nil when it is, as far as it should be.
   private(set) var storingError: APIError?
   /// Whether nobody is told of anything before the end.
@@ -39,21 +55,13 @@ final class ResponseRun {
   ) throws(APIError) {
     (self.plan, self.core) = (plan, core)
     writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    let files = try FileSearchRun(
-      plan.chat, core, most: plan.request.maxToolCalls,
-      showsResults: plan.request.include.fileSearchResults)
-    run = try SearchingRun(plan.chat, core, files: files, isUnwanted: isUnwanted) { (chat) throws(APIError) in
+    source = try core.source(
+      plan.chat, searches: plan.request.maxToolCalls,
+      showsResults: plan.request.include.fileSearchResults, isUnwanted: isUnwanted
+    ) { (chat) throws(APIError) in
       try plan.makeRun(chat, core, media: MediaResolver(core, isUnwanted: isUnwanted))
     }
-  }
-
-  /// How it ended.
-  struct Outcome {
-    let ending: ResponseEnding
-    /// What is stored, or would be.
-    let record: StoredResponse
-    /// Nobody listens any more.
-    let isClientGone: Bool
+    try source.start(param: param)
   }
 
   // MARK: Whole and streamed
@@ -61,72 +69,65 @@ final class ResponseRun {
   /// Works to the end without telling anybody on the way.
   ///
   /// - Throws: when there is no answer; then nothing is stored.
-  func whole(_ context: ConnectionContext) throws(APIError) -> StoredResponse {
-    isWhole = true
-    _ = begin()
-    do throws(AnswerFailure) {
-      try perform(context, isClientGone: context.isClientGone) { _ throws(SocketError) in }
-    } catch {
-      throw APIError(error, param: "input")
-    }
-    return end(reached).record
-  }
+  func whole(_ context: ConnectionContext) throws(APIError) -> Response { try whole(source, context) }
 
   /// Works to the end and tells every event. Whatever happens, the response ends and is stored.
-  func stream(
-    _ context: ConnectionContext, isClientGone: () -> Bool,
-    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
-    send: (ResponseEvent) throws(SocketError) -> Void
-  ) -> Outcome {
-    var ending = ResponseEnding.cancelled
-    var isGone = false
-    do throws(AnswerFailure) {
-      do throws(SocketError) {
-        for event in begin() { try send(event) }
-      } catch {
-        throw .clientGone
-      }
-      try perform(context, isClientGone: isClientGone, onSilence: onSilence, send: send)
-      ending = reached
-    } catch {
-      if case .clientGone = error {
-        // A background response that is cancelled still has its watchers.
-        isGone = !plan.request.isBackground
-      } else {
-        let error = APIError(error, param: "input")
-        // The others have no word of their own in this API.
-        let isOwn = ["context_length_exceeded", "rate_limit_exceeded"].contains(error.code)
-        ending = .failed(code: isOwn ? error.code ?? "" : "server_error", message: error.message)
-      }
-    }
-    let (events, record) = end(ending)
+  ///
+  /// - Returns: whether anybody still listens.
+  func stream(_ context: ConnectionContext, to stream: ResponseStream) -> Bool {
+    var writer = self
     do throws(SocketError) {
-      for event in events where !isGone { try send(event) }
+      try writer.tell(source, context, stream)
+      return true
     } catch {
-      isGone = true
+      guard ending == nil else { return false }
+      let events = end(.cancelled)
+      // A background response that is cancelled still has its watchers.
+      guard plan.request.isBackground else { return false }
+      return (try? send(events, to: stream)) != nil
     }
-    return Outcome(ending: ending, record: record, isClientGone: isGone)
+  }
+
+  func open(_ stream: ResponseStream?) throws(SocketError) {
+    isWhole = stream == nil
+    try send(begin(), to: stream)
+  }
+
+  func add(_ piece: TokenStream.Piece, of _: Int, to stream: ResponseStream?) throws(SocketError) {
+    try send(events(of: piece), to: stream)
+  }
+
+  func response() -> Response {
+    _ = end(reached)
+    var response = Response(json: .object(record?.body ?? plan.body))
+    if let error = storingError {
+      response.headers.add("x-mlxserve-not-stored", error.code ?? error.type)
+    }
+    return response
+  }
+
+  func close(_ stream: ResponseStream) throws(SocketError) { try send(end(reached), to: stream) }
+
+  /// The stream says it as one more event.
+  func fail(_ stream: ResponseStream, _ error: APIError, _: ConnectionContext) throws(SocketError) {
+    // The others have no word of their own in this API.
+    let isOwn = ["context_length_exceeded", "rate_limit_exceeded"].contains(error.code)
+    try send(
+      end(.failed(code: isOwn ? error.code ?? "" : "server_error", message: error.message)), to: stream)
+  }
+
+  private func send(_ events: [ResponseEvent], to stream: ResponseStream?) throws(SocketError) {
+    guard let stream else { return }
+    for event in events { try stream.send(event) }
   }
 
   private var reached: ResponseEnding { finish == .length ? .incomplete : .completed }
-
-  private func perform(
-    _ context: ConnectionContext, isClientGone: () -> Bool,
-    onSilence: () throws(SocketError) -> Void = { () throws(SocketError) in },
-    send: (ResponseEvent) throws(SocketError) -> Void
-  ) throws(AnswerFailure) {
-    try run.run(
-      context, isClientGone: isClientGone, weight: keptBytes, onSilence: onSilence,
-      deliver: { (event) throws(SocketError) in
-        for event in events(of: event) { try send(event) }
-      })
-  }
 
   /// Bytes of a value for a likely token in log probabilities, and of one event that a background response keeps.
   private static let (logprobBytes, eventBytes) = (800, 2_000)
 
   /// About what a piece takes: as value and text of its item, in the last events and in the record that is stored.
-  private func keptBytes(_ piece: TokenStream.Piece) -> Int {
+  func weight(_ piece: TokenStream.Piece) -> Int {
     var bytes = 3 * AnswerRun.keptBytes(piece) + (plan.request.isBackground ? Self.eventBytes : 0)
     if case .content(_, let tokens) = piece, plan.request.include.logprobs {
       bytes += tokens.reduce(0) { $0 + Self.logprobBytes * (1 + $1.top.count) }
@@ -149,21 +150,6 @@ final class ResponseRun {
     guard !isInProgress else { return [] }
     isInProgress = true
     return [writer.lifecycle("response.in_progress", plan.body)]
-  }
-
-  private func events(of event: SearchingRun.Event) -> [ResponseEvent] {
-    switch event {
-    case .piece(_, let piece): return events(of: piece)
-    case .citation(let number):
-      let opening = turn(to: .message, .message(id: newID("msg_")))
-      hasSpoken = true
-      guard let citation = run.citation(number, at: writer.textLength) else { return opening }
-      return opening + writer.annotate(citation.responsesJSON)
-    case .searchBegan(let id):
-      return progress() + close(isComplete: true) + writer.begin(.fileSearch(id: id))
-        + writer.searching()
-    case .searchEnded(let outcome): return writer.endSearch(outcome.item)
-    }
   }
 
   private func events(of piece: TokenStream.Piece) -> [ResponseEvent] {
@@ -203,6 +189,14 @@ final class ResponseRun {
       finish = reason
       // The token limit cut the call: it stays the last item, as far as it came.
       return first + (customArguments.map { writer.add(Tool.input(of: $0)) } ?? [])
+    case .search(.began(let id)):
+      return first + close(isComplete: true) + writer.begin(.fileSearch(id: id)) + writer.searching()
+    case .search(.ended(let item)): return first + writer.endSearch(item)
+    case .search(.cited(let number)):
+      let opening = turn(to: .message, .message(id: newID("msg_")))
+      hasSpoken = true
+      guard let citation = source.citation(number, at: writer.textLength) else { return first + opening }
+      return first + opening + writer.annotate(citation.responsesJSON)
     }
   }
 
@@ -247,7 +241,7 @@ final class ResponseRun {
   // MARK: The end
 
   /// Stores the response before anybody is told that it has ended.
-  private func end(_ ending: ResponseEnding) -> ([ResponseEvent], record: StoredResponse) {
+  private func end(_ ending: ResponseEnding) -> [ResponseEvent] {
     var events = progress()
     events += close(isComplete: ending == .completed)
     if ending == .completed, !hasSpoken {
@@ -255,16 +249,17 @@ final class ResponseRun {
       events += writer.begin(.message(id: newID("msg_"))) + close(isComplete: true)
     }
     let body = ResponseObject.ended(
-      plan.body, ending, output: writer.output, usage: run.usage, at: core.settings.now())
+      plan.body, ending, output: writer.output, usage: source.usageSoFar, at: core.settings.now())
     var made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
-    made.searches = run.items
+    made.searches = source.searches
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
     // What is stored counts at once.
     core.server.models.observe()
     events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))
-    return (events, record)
+    (self.ending, self.record) = (ending, record)
+    return events
   }
 
   /// Stores the response and adds its turn to its conversation. What cannot be stored is answered all the same, and

@@ -64,29 +64,19 @@ struct ResponsesRoute {
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
       let run = try ResponseRun(plan, core, isUnwanted: context.isClientGone)
-      response = plan.request.isStreamed ? stream(run, context) : try whole(run, context)
+      response = plan.request.isStreamed ? stream(run, context) : try run.whole(context)
     }
     response.nameIgnored(plan.ignored)
     return response
   }
 
-  private func whole(_ run: ResponseRun, _ context: ConnectionContext) throws(APIError) -> Response {
-    let record = try run.whole(context)
-    var response = Response(json: .object(record.body))
-    if let error = run.storingError {
-      response.headers.add("x-mlxserve-not-stored", error.code ?? error.type)
-    }
-    return response
-  }
-
   private func stream(_ run: ResponseRun, _ context: ConnectionContext) -> Response {
     .events { events in
-      let outcome = run.stream(
-        context, isClientGone: events.isClientGone,
-        onSilence: { () throws(SocketError) in try events.keepAlive() },
-        send: { event throws(SocketError) in try events.send(event.json.bytes, event: event.type) })
-      if outcome.isClientGone { throw SocketError.clientGone }
-      if case .failed = outcome.ending { events.finishWithError("[DONE]") } else { events.finish("[DONE]") }
+      let stream = ResponseStream(isGone: events.isClientGone, onSilence: events.keepAlive) {
+        (event) throws(SocketError) in try events.send(event.json.bytes, event: event.type)
+      }
+      guard run.stream(context, to: stream) else { throw SocketError.clientGone }
+      if case .failed? = run.ending { events.finishWithError("[DONE]") } else { events.finish("[DONE]") }
     }
   }
 

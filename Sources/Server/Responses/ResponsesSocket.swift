@@ -115,12 +115,10 @@ final class ResponsesSocket {
     }
     guard plan.request.generates else { return try prepare(plan, core, send) }
     let run = try ResponseRun(plan, core, isUnwanted: socket.isPeerGone)
-    let outcome = run.stream(
-      context, isClientGone: socket.isPeerGone,
-      send: { event throws(SocketError) in try send(event) })
-    switch outcome.ending {
-    case .completed, .incomplete: if !plan.request.isStored { remember(outcome.record) }
-    case .failed, .cancelled: if let id = plan.request.previousResponseID { forget(id) }
+    _ = run.stream(context, to: ResponseStream(isGone: socket.isPeerGone, send: send))
+    switch run.ending {
+    case .completed, .incomplete: if !plan.request.isStored, let record = run.record { remember(record) }
+    case .failed, .cancelled, nil: if let id = plan.request.previousResponseID { forget(id) }
     }
   }
 

@@ -29,7 +29,7 @@ struct TEIRoutes {
     }
     let texts = DescribedBody.of(TEIEmbedRequest.self)
     return RouteTable(
-      .tei("/embed"),
+      .tei,
       [
         route("/embed", "teiEmbed", "Vectors of texts", texts, gives: "Vectors", routes.embed),
         route(
@@ -62,7 +62,7 @@ struct TEIRoutes {
     do throws(APIError) {
       return try body()
     } catch {
-      return Wire.tei("/embed").response(error.forTEI, requestID: context.requestID)
+      return Wire.tei.response(error.forTEI, requestID: context.requestID)
     }
   }
 

@@ -128,19 +128,13 @@ extension Operation {
 
 extension Wire {
   /// TEI's: an error is a text and its kind.
-  static func tei(_ root: String) -> Wire {
-    Wire(root: root, idHeader: nil, schema: "TEIError", failures: teiFailures) { error, _ in
-      ["error": .string(error.message), "error_type": .string(kind(of: error))]
-    }
-  }
+  static let tei = Wire(
+    roots: ["/embed", "/embed_all", "/embed_sparse", "/predict", "/similarity", "/decode", "/info"],
+    idHeader: nil, schema: "TEIError", failures: teiFailures
+  ) { error, _ in ["error": .string(error.message), "error_type": .string(kind(of: error))] }
 
   /// TEI's clients tell these apart: what a body says wrongly, what the model cannot do, and a queue that is full.
   static let teiFailures = ["422", "424", "429"]
-
-  static let allTEI = [
-    "/embed", "/embed_all", "/embed_sparse", "/predict", "/similarity", "/decode", "/info",
-  ]
-  .map(tei)
 
   private static func kind(of error: APIError) -> String {
     switch error.status {
