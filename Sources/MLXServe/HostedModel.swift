@@ -173,8 +173,7 @@ package final class HostedModel: Sendable {
 
 /// A model's server, from its first connection to its last.
 package final class HostedServer: Sendable {
-  private let listener: Listener
-  private let app: App
+  private let server: Host
   package let host: String
   package let port: Int
   /// The name by which requests name the model.
@@ -193,21 +192,18 @@ package final class HostedServer: Sendable {
     var settings = ServerSettings()
     settings.metrics = metrics
     settings.queueLimit = options.queueLimit
-    app = HostedModel.makeApp(hosted.loaded, model, settings)
+    let app = HostedModel.makeApp(hosted.loaded, model, settings)
     do {
       var access = Access.Settings()
       for key in options.apiKeys { try access.keys.add(key, source: "the program") }
       access.hosts = HostRules(bind: options.host, machine: Machine.name)
       access.origins = OriginRules(allowed: options.origins)
-      let door = FrontDoor(access: try Access(access), metrics: metrics)
-      door.open(app)
-      var configuration = door.listenerConfiguration(limits: options.limits(for: model))
-      configuration.host = options.host
-      configuration.port = options.port
-      configuration.ledger = hosted.loaded.fleet.ledger
-      listener = try Listener(configuration) { request, context in door.respond(to: request, context) }
-      let endpoints = try listener.start()
-      port = endpoints.first?.port ?? options.port
+      server = Host(access: try Access(access), metrics: metrics)
+      server.open(app)
+      var place = Listener.Configuration()
+      (place.host, place.port, place.limits) = (options.host, options.port, options.limits(for: model))
+      place.ledger = hosted.loaded.fleet.ledger
+      port = try server.listen(place).first?.port ?? options.port
     } catch let error as SocketError {
       throw MLXServeError(listening: error)
     } catch let error as PlatformError {
@@ -230,8 +226,8 @@ package final class HostedServer: Sendable {
       defer { isStopped = true }
       return !isStopped
     }
-    guard isFirst else { return listener.waitUntilStopped() }
-    listener.stop(drainSeconds: 0, graceSeconds: Self.graceSeconds)
-    app.finish(seconds: 0)
+    guard isFirst else { return server.waitUntilStopped() }
+    server.stop(drainSeconds: 0, graceSeconds: Self.graceSeconds)
+    server.finish(seconds: 0)
   }
 }

@@ -1,4 +1,4 @@
-// The application: the tables of routes over the served models. `App` knows no sockets; `FrontDoor` calls `answer`.
+// The application: the tables of routes over the served models. `App` knows no sockets; `Host` calls `answer`.
 
 package import HTTP
 import JSON

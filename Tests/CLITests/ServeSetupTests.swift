@@ -18,8 +18,7 @@ import Testing
     let flags = try ParsedFlags(arguments, flags: Command.all[0].flags)
     do {
       _ = try ServeSetup.access(flags)
-      _ = try ServeSetup.listener(
-        flags, FrontDoor(access: try Access(), metrics: Metrics()))
+      _ = try ServeSetup.place(flags)
       return nil
     } catch let error as UsageError {
       return error.description

@@ -381,9 +381,9 @@ import Testing
     var settings = Access.Settings()
     settings.keyFile = file.path
     let access = try Access(settings)
-    let door = FrontDoor(access: access, metrics: Metrics())
+    let door = Host(access: access, metrics: Metrics())
     door.open(app)
-    let screen = door.listenerConfiguration().screen
+    let screen = door.configured().screen
     func status(_ key: String) throws -> Int? {
       let headers: Headers = ["host": "localhost", "authorization": "Bearer \(key)"]
       return screen?(try Request("GET", "/v1/models", headers: headers), ConnectionContext())?.status

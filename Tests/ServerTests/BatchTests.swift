@@ -303,7 +303,7 @@ struct BatchTests {
       #expect(app.keysAtWork == [context.client.key])
       var settings = Access.Settings()
       for key in keys { try settings.keys.add(key, source: "a test") }
-      FrontDoor(access: try Access(settings), metrics: Metrics()).open(app)
+      Host(access: try Access(settings), metrics: Metrics()).open(app)
       // Without keys the server is everybody's.
       let isKept = keys.count != 1
       let status =

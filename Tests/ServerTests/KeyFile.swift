@@ -20,7 +20,7 @@ final class KeyFile {
 
 /// A door as a listener uses it, its application open.
 struct Door {
-  let door: FrontDoor
+  let door: Host
   let configuration: Listener.Configuration
 
   /// What is answered before the body is read; nil lets the request in.
@@ -60,7 +60,7 @@ func makeDoor(
 ) throws -> Door {
   var settings = Access.Settings()
   try configure(&settings)
-  let door = FrontDoor(access: try Access(settings), metrics: metrics, page: page)
+  let door = Host(access: try Access(settings), metrics: metrics, page: page)
   if let app { door.open(app) }
-  return Door(door: door, configuration: door.listenerConfiguration(entrance: entrance))
+  return Door(door: door, configuration: door.configured(as: entrance))
 }

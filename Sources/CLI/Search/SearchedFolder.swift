@@ -5,7 +5,6 @@ import JSON
 import Pipeline
 import Platform
 import Search
-import Server
 import Vectors
 
 /// What cannot be searched, and what to do.

@@ -63,8 +63,8 @@ struct FleetFlags {
 
   /// Starts the fleet and loads what is to be there from the start.
   ///
-  /// - Parameter door: says how far that is.
-  func start(_ door: FrontDoor) throws -> ModelFleet {
+  /// - Parameter server: says how far that is.
+  func start(_ server: Host) throws -> ModelFleet {
     var settings = ModelFleet.Settings()
     settings.ledger = ledger
     settings.idleSeconds = Double(flags.integer("idle-unload") ?? 0)
@@ -78,7 +78,7 @@ struct FleetFlags {
       var configuration = common
       configuration.modelPath = source.path
       configuration.progress = progress
-      door.follow(progress)
+      server.follow(progress)
       let (loaded, engine) = try LoadedModel.open(configuration, id: source.id)
       var model = ResidentModel(loaded)
       model.weightBytes = engine.weightBytes

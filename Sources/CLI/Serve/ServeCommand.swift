@@ -28,11 +28,10 @@ enum ServeCommand {
     let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
     let access = try ServeSetup.access(flags)
     let metrics = Metrics()
-    let door = FrontDoor(
-      access: access, metrics: metrics, page: flags.isSet("no-ui") ? nil : Page())
-    var configuration = try ServeSetup.listener(flags, door)
-    configuration.ledger = ledger
-    let connections = configuration.limits.connections
+    let server = Host(access: access, metrics: metrics, page: flags.isSet("no-ui") ? nil : Page())
+    var place = try ServeSetup.place(flags)
+    place.ledger = ledger
+    let connections = place.limits.connections
     if connections < ServeSetup.wantedConnections(flags) {
       Log.warning(
         "fewer connections than --max-connections",
@@ -41,27 +40,17 @@ enum ServeCommand {
           "advice": "raise the hard limit of open files (ulimit -Hn, LimitNOFILE), or ask for fewer",
         ])
     }
-    let listener = try Listener(configuration) { request, context in door.respond(to: request, context) }
-    let administration = try ServeSetup.administration(flags, door).map { place in
-      try Listener(place) { request, context in door.respond(to: request, context) }
-    }
+    let administration = try ServeSetup.administration(flags)
     // From here on clients are told that the models are coming, or loading.
-    let endpoints = try listener.start()
-    let adminEndpoints = try administration?.start() ?? []
+    let endpoints = try server.listen(place, as: administration == nil ? .only : .clients)
+    let adminEndpoints = try administration.map { try server.listen($0, as: .administration) } ?? []
     let running = Monitor<ModelFleet?>(nil)
-    try leaveOnSignals(listener, running, door, flags) {
-      ServeSetup.reload(access, file: $0) { gone in
-        listener.cut(keys: gone)
-        administration?.cut(keys: gone)
-        door.cut(keys: gone)
-      }
-    }
+    try leaveOnSignals(server, running, flags)
     let (models, app, fleet) = try load(
-      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, door) }, flags, metrics, door,
-      elseStop: listener)
+      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, server) }, flags, metrics, server)
     let id = Self.id(models)
     running.withLock { $0 = fleet }
-    door.open(app)
+    server.open(app)
 
     Log.info(
       "ready",
@@ -79,9 +68,8 @@ enum ServeCommand {
     if flags.isSet("examples"), let port {
       Terminal.printError(examples(host: host, port: port, modelID: id, page: page))
     }
-    listener.waitUntilStopped()
-    app.finish(seconds: backgroundSeconds)
-    administration?.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
+    server.waitUntilStopped()
+    server.finish(seconds: backgroundSeconds)
     fleet.stop()
     Log.info("stopped")
     return 0
@@ -93,13 +81,12 @@ enum ServeCommand {
   }
 
   private static func load(
-    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, _ door: FrontDoor,
-    elseStop listener: Listener
+    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, _ server: Host
   ) throws -> (FleetFlags, App, ModelFleet) {
     do {
       let models = try find()
       let id = Self.id(models)
-      let fleet = try models.start(door)
+      let fleet = try models.start(server)
       var settings = try ServeSetup.settings(flags)
       settings.metrics = metrics
       settings.started = Int(Instant.wallSeconds)
@@ -116,7 +103,7 @@ enum ServeCommand {
       }
       return (models, App(fleet, settings: settings), fleet)
     } catch {
-      listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
+      server.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
       throw error
     }
   }
@@ -161,25 +148,24 @@ enum ServeCommand {
   /// The first signal lets running answers finish, the second ends the process, and so does the first while there is
   /// no model yet. With a key file, SIGHUP reads it again.
   private static func leaveOnSignals(
-    _ listener: Listener, _ running: Monitor<ModelFleet?>, _ door: FrontDoor, _ flags: ParsedFlags,
-    reload: @escaping @Sendable (_ keyFile: String) -> Void
+    _ server: Host, _ running: Monitor<ModelFleet?>, _ flags: ParsedFlags
   ) throws {
     let drainSeconds = flags.decimal("drain-seconds") ?? 30
     Signals.ignore([SIGUSR1, SIGUSR2])
     let keyFile = flags.text("api-key-file")
-    let hangUp: @Sendable () -> Void = { if let keyFile { reload(keyFile) } }
+    let hangUp: @Sendable () -> Void = { if let keyFile { ServeSetup.reload(server, file: keyFile) } }
     try Signals.onTermination(hangUp: keyFile == nil ? nil : hangUp) { count, signal in
       guard count == 1 else { exit(128 + signal) }
       guard let fleet = running.withLock({ $0 }) else {
-        listener.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
+        server.stop(drainSeconds: stopSeconds, graceSeconds: stopSeconds)
         exit(128 + signal)
       }
       Log.info("draining", ["seconds": fixed(drainSeconds, 0)])
       fleet.drain()
-      door.leave()
+      server.leave()
       // Not on this thread: it must hear the second signal.
       let stopper = try? Thread(name: "drain", stackBytes: 256 << 10) {
-        _ = listener.stop(drainSeconds: drainSeconds)
+        server.stop(drainSeconds: drainSeconds)
       }
       guard let stopper else { exit(1) }
       stopper.detach()
@@ -239,7 +225,7 @@ enum ServeCommand {
           -d '{"model": \(id), "messages": [{"role": "user", "content": "Is the capital of France Paris? Answer Yes or No."}]}'
 
       or with the OpenAI SDK (pip install openai):
-        from openai import Wire
+        from openai import OpenAI
         client = OpenAI(base_url="\(base)", api_key="none")
         print(client.chat.completions.create(model=\(id), messages=[{"role": "user", "content": "Hello!"}]).choices[0].message.content)
 

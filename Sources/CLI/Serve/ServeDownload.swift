@@ -21,7 +21,7 @@ enum ServeDownload {
 
   /// Fetches them, and finds the models then.
   static func run(
-    _ references: [ModelReference], _ flags: ParsedFlags, ledger: MemoryLedger, _ door: FrontDoor
+    _ references: [ModelReference], _ flags: ParsedFlags, ledger: MemoryLedger, _ server: Host
   ) throws -> FleetFlags {
     var settings = try flags.hubSettings()
     settings.ledger = ledger
@@ -31,14 +31,14 @@ enum ServeDownload {
         Terminal.errorIsInteractive ? DownloadDisplay(name: name, isQuiet: false, showsProgress: true) : nil
       defer { display?.clear() }
       var nextLine = Instant.now.adding(seconds: logSeconds)
-      door.tell("downloading \(name)")
+      server.tell("downloading \(name)")
       var request = DownloadRequest(reference)
       request.judge = ModelFetch.judge
       request.memoryLimit = ledger.limit
       _ = try ModelDownload(request, settings: settings).run { event in
         if case .progress(let progress) = event {
           let words = DownloadDisplay.words(progress)
-          door.tell("downloading \(name): \(words)")
+          server.tell("downloading \(name): \(words)")
           if display == nil, Instant.now >= nextLine {
             nextLine = Instant.now.adding(seconds: logSeconds)
             Log.info("downloading", ["model": name, "progress": words])
@@ -46,7 +46,7 @@ enum ServeDownload {
         }
         if display != nil { display?.show(event) } else { log(event, name) }
       }
-      door.tell(nil)
+      server.tell(nil)
     }
     return try FleetFlags(flags, ledger: ledger)
   }

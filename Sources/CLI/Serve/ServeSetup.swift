@@ -86,13 +86,10 @@ enum ServeSetup {
   }
 
   /// Reads the key file again and says how that went; a file that cannot be used changes nothing.
-  ///
-  /// - Parameter cut: ends what runs by keys that hold no longer.
-  static func reload(_ access: Access, file: String, cut: (Set<UInt64>) -> Void) {
+  static func reload(_ server: Host, file: String) {
     do {
-      let (count, gone) = try access.reload()
-      if !gone.isEmpty { cut(gone) }
-      Log.info("keys read again", ["file": file, "keys": "\(count)", "gone": "\(gone.count)"])
+      let (count, gone) = try server.reloadKeys()
+      Log.info("keys read again", ["file": file, "keys": "\(count)", "gone": "\(gone)"])
     } catch {
       Log.error("keys not read, the old ones stay", ["file": file, "error": "\(error)"])
     }
@@ -100,9 +97,9 @@ enum ServeSetup {
 
   // MARK: Listening
 
-  static func listener(_ flags: ParsedFlags, _ door: FrontDoor) throws -> Listener.Configuration {
-    var configuration = door.listenerConfiguration(
-      limits: limits(flags), entrance: hasAdministration(flags) ? .clients : .only)
+  static func place(_ flags: ParsedFlags) throws -> Listener.Configuration {
+    var configuration = Listener.Configuration()
+    configuration.limits = limits(flags)
     configuration.host = host(flags)
     configuration.port = flags.integer("port") ?? 8080
     configuration.listensOnTCP = listensOnTCP(flags)
@@ -114,17 +111,11 @@ enum ServeSetup {
     return configuration
   }
 
-  /// Whether health, counters and administration have a place of their own.
-  static func hasAdministration(_ flags: ParsedFlags) -> Bool {
-    flags.isSet("admin-port") || flags.isSet("admin-host") || flags.isSet("admin-unix")
-  }
-
-  /// That place; nil where there is none.
-  static func administration(_ flags: ParsedFlags, _ door: FrontDoor) throws -> Listener.Configuration? {
-    guard hasAdministration(flags) else { return nil }
-    var limits = Limits()
-    limits.connections = administrationConnections
-    var configuration = door.listenerConfiguration(limits: limits, entrance: .administration)
+  /// The place that health, counters and administration have of their own; nil where there is none.
+  static func administration(_ flags: ParsedFlags) throws -> Listener.Configuration? {
+    guard ["admin-port", "admin-host", "admin-unix"].contains(where: flags.isSet) else { return nil }
+    var configuration = Listener.Configuration()
+    configuration.limits.connections = administrationConnections
     configuration.host = address(flags, "admin-host")
     configuration.listensOnTCP = flags.isSet("admin-host") || flags.isSet("admin-port")
     configuration.port = flags.integer("admin-port") ?? 0

@@ -1,5 +1,6 @@
 // Why a passage is a result: its words, the sentence that comes nearest, phrases that mean the same, and the scores.
 
+package import JSON
 import Vectors
 
 /// The reason for a result. Offsets are in Unicode scalars of the passage's text.
@@ -427,5 +428,46 @@ struct ScalarOffsets {
 
   func range(_ bytes: Range<Int>) -> Range<Int> {
     Int(before[bytes.lowerBound])..<Int(before[bytes.upperBound])
+  }
+}
+
+extension Why {
+  /// The reason of a result. Offsets are in Unicode scalars.
+  package func json(_ parts: ScoreParts) -> JSONValue {
+    func number(_ value: Float?) -> JSONValue { value.map { .double(Double($0)) } ?? nil }
+    let terms = terms.map { term -> JSONValue in
+      [
+        "term": .string(term.term), "count": .int(term.positions.count), "weight": number(term.weight),
+        "positions": .array(term.positions.map { [.int($0.lowerBound), .int($0.upperBound)] }),
+      ]
+    }
+    let concepts = concepts.map { concept -> JSONValue in
+      [
+        "query": .string(concept.query), "text": .string(concept.text), "score": number(concept.score),
+        "start": .int(concept.range.lowerBound), "end": .int(concept.range.upperBound),
+      ]
+    }
+    let sentence = sentence.map { sentence -> JSONValue in
+      [
+        "text": .string(sentence.text), "start": .int(sentence.range.lowerBound),
+        "end": .int(sentence.range.upperBound), "score": number(sentence.score),
+      ]
+    }
+    let name = name.map { name -> JSONValue in
+      [
+        "text": .string(name.text), "terms": .array(name.terms.map(JSONValue.string)),
+        "score": number(name.score),
+      ]
+    }
+    return [
+      "summary": .string(summary), "name": name ?? nil, "unread": .double(Double(unread)),
+      "sentence": sentence ?? nil, "terms": .array(terms),
+      "concepts": .array(concepts), "weak": .bool(isWeak),
+      "scores": [
+        "vector": number(parts.vector), "lexical": number(parts.lexical), "rerank": number(parts.rerank),
+        "rank_vector": parts.vectorRank.map(JSONValue.int) ?? nil,
+        "rank_lexical": parts.lexicalRank.map(JSONValue.int) ?? nil, "fused": number(parts.fused),
+      ],
+    ]
   }
 }

@@ -1,6 +1,6 @@
 // GET /health, /ready and /readyz: whether new requests are taken. GET /livez: whether the process answers at all.
 //
-// While the model is loading, `FrontDoor` answers for them.
+// While the model is loading, `Host` answers for them.
 
 import HTTP
 import JSON

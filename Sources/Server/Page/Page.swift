@@ -1,6 +1,6 @@
 // GET / and /ui/*: the chat page. Its files stand in ui/; the binary holds them packed, in PageFiles.swift.
 //
-// A browser has to get the page before it knows a key and before a model is loaded, so `FrontDoor` asks here first.
+// A browser has to get the page before it knows a key and before a model is loaded, so `Host` asks here first.
 // The files are the same for everybody and hold no secret.
 
 import HTTP

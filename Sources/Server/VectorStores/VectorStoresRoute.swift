@@ -1,9 +1,9 @@
 // /v1/vector_stores: stores, and the search in them.
 
 import HTTP
-package import JSON
+import JSON
 import Platform
-package import Search
+import Search
 import Vectors
 import Wire
 
@@ -186,45 +186,4 @@ extension FoundPassage {
   }
 
   var text: String { String(decoding: result.passage.text, as: UTF8.self) }
-}
-
-extension Why {
-  /// The reason of a result. Offsets are in Unicode scalars.
-  package func json(_ parts: ScoreParts) -> JSONValue {
-    func number(_ value: Float?) -> JSONValue { value.map { .double(Double($0)) } ?? nil }
-    let terms = terms.map { term -> JSONValue in
-      [
-        "term": .string(term.term), "count": .int(term.positions.count), "weight": number(term.weight),
-        "positions": .array(term.positions.map { [.int($0.lowerBound), .int($0.upperBound)] }),
-      ]
-    }
-    let concepts = concepts.map { concept -> JSONValue in
-      [
-        "query": .string(concept.query), "text": .string(concept.text), "score": number(concept.score),
-        "start": .int(concept.range.lowerBound), "end": .int(concept.range.upperBound),
-      ]
-    }
-    let sentence = sentence.map { sentence -> JSONValue in
-      [
-        "text": .string(sentence.text), "start": .int(sentence.range.lowerBound),
-        "end": .int(sentence.range.upperBound), "score": number(sentence.score),
-      ]
-    }
-    let name = name.map { name -> JSONValue in
-      [
-        "text": .string(name.text), "terms": .array(name.terms.map(JSONValue.string)),
-        "score": number(name.score),
-      ]
-    }
-    return [
-      "summary": .string(summary), "name": name ?? nil, "unread": .double(Double(unread)),
-      "sentence": sentence ?? nil, "terms": .array(terms),
-      "concepts": .array(concepts), "weak": .bool(isWeak),
-      "scores": [
-        "vector": number(parts.vector), "lexical": number(parts.lexical), "rerank": number(parts.rerank),
-        "rank_vector": parts.vectorRank.map(JSONValue.int) ?? nil,
-        "rank_lexical": parts.lexicalRank.map(JSONValue.int) ?? nil, "fused": number(parts.fused),
-      ],
-    ]
-  }
 }

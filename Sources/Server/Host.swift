@@ -1,15 +1,18 @@
-// What stands between the listener and the application: access, the time before the model is loaded, log and counters.
+// A server from its first connection to its last: who may come in, where it listens, log and counters, and the application
+// once there is one.
 
 package import HTTP
 package import Platform
 import Wire
 
-/// Lets requests through to the application once there is one. Shared by all connections.
-package final class FrontDoor: Sendable {
+/// One server. Shared by all connections.
+package final class Host: Sendable {
   private let access: Access
   private let metrics: Metrics
   private let page: Page?
   private let app = Monitor<App?>(nil)
+  /// By their entrances, in the order in which they were opened.
+  private let listeners = Monitor<[Listener]>([])
   private let leaving = Monitor(false)
   /// What goes on before there is an application: a download in words, or the model that is being loaded.
   private let wait = Monitor<(words: String?, progress: Progress?)>((nil, nil))
@@ -19,6 +22,20 @@ package final class FrontDoor: Sendable {
     (self.access, self.metrics, self.page) = (access, metrics, page)
   }
 
+  // MARK: From the first connection to the last
+
+  /// Listens at a place from now on; requests are answered by the application once there is one.
+  ///
+  /// - Parameter place: with what the listener itself needs; the host adds the rest.
+  /// - Returns: where that is, ports resolved.
+  /// - Throws: `PlatformError` or `SocketError` where it cannot listen.
+  package func listen(_ place: Listener.Configuration, as entrance: Entrance = .only) throws -> [Endpoint] {
+    let listener = try Listener(configured(place, as: entrance)) { [self] in respond(to: $0, $1) }
+    let endpoints = try listener.start()
+    listeners.withLock { $0.append(listener) }
+    return endpoints
+  }
+
   /// From now on requests get to the application; until then they are told that the model is loading. What an earlier process
   /// has left undone for keys that hold no longer is ended.
   package func open(_ app: App) {
@@ -26,24 +43,55 @@ package final class FrontDoor: Sendable {
     app.cut(keys: access.gone(of: app.keysAtWork))
   }
 
+  /// Reads the key file again; a file that cannot be used changes nothing. What runs by keys that hold no longer ends.
+  ///
+  /// - Returns: how many keys there are now, and how many hold no longer.
+  package func reloadKeys() throws -> (count: Int, gone: Int) {
+    let (count, gone) = try access.reload()
+    guard !gone.isEmpty else { return (count, 0) }
+    for listener in listeners.withLock({ $0 }) { listener.cut(keys: gone) }
+    app.withLock { $0 }?.cut(keys: gone)
+    return (count, gone.count)
+  }
+
   /// From now on every entrance says that the server ends.
   package func leave() { leaving.withLock { $0 = true } }
 
-  /// Ends what runs by keys that hold no longer, but for connections: responses in the background.
-  package func cut(keys: Set<UInt64>) { app.withLock { $0 }?.cut(keys: keys) }
+  /// Ends the connections of clients, as `Listener.stop` does. Others may go on asking how far that is.
+  package func stop(drainSeconds: Double, graceSeconds: Double = 1) {
+    listeners.withLock { $0.first }?.stop(drainSeconds: drainSeconds, graceSeconds: graceSeconds)
+  }
 
-  /// Until then, what clients are told, such as how much of a model has been downloaded; nil for the usual words.
+  /// Waits until `stop` has been called, by another thread, and is done.
+  package func waitUntilStopped() { listeners.withLock { $0.first }?.waitUntilStopped() }
+
+  /// Ends what is left: what is made in the background gets some time, other entrances next to none. Call it when clients
+  /// have none.
+  package func finish(seconds: Double) {
+    app.withLock { $0 }?.finish(seconds: seconds)
+    // They hold this host.
+    let all = listeners.withLock { listeners in
+      defer { listeners = [] }
+      return listeners
+    }
+    for listener in all { listener.stop(drainSeconds: 0.1, graceSeconds: 0.1) }
+  }
+
+  // MARK: Before there is an application
+
+  /// What clients are told, such as how much of a model has been downloaded; nil for the usual words.
   package func tell(_ words: String?) { wait.withLock { $0.words = words } }
 
-  /// Until then, what says how much of a model is loaded.
+  /// What says how much of a model is loaded.
   package func follow(_ progress: Progress) { wait.withLock { $0.progress = progress } }
 
-  /// What a listener needs.
-  package func listenerConfiguration(
-    limits: Limits = Limits(), entrance: Entrance = .only
+  // MARK: Requests
+
+  /// What a listener at a place needs to ask this host.
+  package func configured(
+    _ place: Listener.Configuration = Listener.Configuration(), as entrance: Entrance = .only
   ) -> Listener.Configuration {
-    var configuration = Listener.Configuration()
-    configuration.limits = limits
+    var configuration = place
     configuration.errors = App.errors
     configuration.screen = { [self] request, context in
       context.entrance = entrance
