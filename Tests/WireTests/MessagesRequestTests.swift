@@ -79,7 +79,7 @@ struct MessagesRequestTests {
   }
 
   @Test func `own reasoning come back, those of other servers are left out`() throws {
-    let own = MessageBlock.thinking("hm").json.text
+    let own = #"{"type":"thinking","thinking":"hm","signature":"\#(ReasoningSignature.make(of: "hm"))"}"#
     let foreign = #"{"type":"thinking","thinking":"hm","signature":"EqQB"}"#
     func assistant(_ block: String) throws -> String {
       try chatMessages(

@@ -17,14 +17,14 @@ struct ResponsesEventTests {
     var events = [
       writer.lifecycle("response.created", begun), writer.lifecycle("response.in_progress", begun),
     ]
-    events += writer.begin(.reasoning(id: "rs_1", asSummary: asSummary))
+    events += writer.begin(.init(.reasoning(asSummary: asSummary), id: "rs_1"))
     events += writer.add("thin") + writer.add("king")
     events += writer.close(isComplete: true)
-    events += writer.begin(.message(id: "msg_1"))
+    events += writer.begin(.init(.message, id: "msg_1"))
     events += writer.add("é", logprobs: logprobs ? [["token": "é"], ["token": ""]] : [])
     events += writer.add("llo", logprobs: logprobs ? [["token": "llo"]] : [])
     events += writer.close(isComplete: true)
-    events += writer.begin(.call(id: "fc_1", callID: "call_1", name: "f"))
+    events += writer.begin(.init(.call(isCustom: false), id: "fc_1", callID: "call_1", name: "f"))
     events += writer.add("{\"a\":")
     events += writer.close(isComplete: false)
     let ended = ResponseObject.ended(

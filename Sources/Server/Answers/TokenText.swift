@@ -1,6 +1,7 @@
 // What a stream of tokens says, in the words of the API: log probabilities, and how a choice ended.
 
 import Decoding
+import JSON
 import Pipeline
 import Tokenizers
 import Wire
@@ -16,9 +17,9 @@ extension RequestContext {
   func promptDetails(_ options: GenerationOptions, prompt: [Int32], found: [SampledToken?]) -> TokenDetails {
     var details = TokenDetails(promptTokens: options.returnsTokens ? prompt : nil)
     guard options.promptLogprobs != nil else { return details }
-    details.promptLogprobs = TokenDetails.PromptList(count: prompt.count) { [self] position in
-      guard found.indices.contains(position), let token = found[position] else { return nil }
-      return promptEntry(token)
+    details.promptLogprobs = .list(count: prompt.count) { [self] position in
+      guard found.indices.contains(position), let token = found[position] else { return .value(nil) }
+      return .value(promptEntry(token).json)
     }
     return details
   }

@@ -63,11 +63,7 @@ struct ChatAnswer: AnswerWriter {
   init(_ request: ChatRequest, _ source: any AnswerSource, _ core: RequestContext, asked: JSONValue) {
     (self.request, self.source, self.core, self.asked) = (request, source, core, asked)
     header = core.makeHeader(idPrefix: "chatcmpl-")
-    choices = (0..<request.options.choices).map { index in
-      Choice(
-        said: ChatChoice(
-          index: index, content: "", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop))
-    }
+    choices = (0..<request.options.choices).map { Choice(said: ChatChoice(index: $0)) }
   }
 
   /// Of the generation that runs.
@@ -147,9 +143,7 @@ struct ChatAnswer: AnswerWriter {
     choices[index].calls += 1
     let number = choices[index].calls - 1
     try send(
-      call.isCustom
-        ? .customCall(index: number, id: call.id, name: call.name)
-        : .toolCall(index: number, id: call.id, name: name), of: index, to: events)
+      .toolCall(index: number, id: call.id, name: call.name, isCustom: call.isCustom), of: index, to: events)
   }
 
   private mutating func endCustomCall(of index: Int, to events: EventStream?) throws(SocketError) {
@@ -176,7 +170,7 @@ struct ChatAnswer: AnswerWriter {
       // Those of a stream have been told.
       choice.details.tokens = request.options.streams ? nil : source.current?.takeTokens(of: index)
       if request.topLogprobs != nil {
-        choice.logprobs = LogprobList(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
+        choice.logprobs = LogprobEntry.chatParts(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
       }
       return choice
     }

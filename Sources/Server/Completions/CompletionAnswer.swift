@@ -55,9 +55,8 @@ struct CompletionAnswer: AnswerWriter {
   mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
     for fragment in fragments(piece, of: index) {
       if let events {
-        try send(
-          [choice(fragment, of: index, whole: false)], request.options.includesUsage ? .announced : .absent,
-          to: events)
+        let usage: JSONValue? = request.options.includesUsage ? .null : nil
+        try events.send(body([choice(fragment, of: index, whole: false)], usage: usage).json.bytes)
       } else {
         choices[index].whole.text += fragment.text
         choices[index].whole.tokens?.append(contentsOf: fragment.tokens ?? [])
@@ -68,41 +67,48 @@ struct CompletionAnswer: AnswerWriter {
 
   func response() -> Response {
     let choices = choices.enumerated().map { index, kept in choice(kept.whole, of: index, whole: true) }
-    return Response(
-      parts: CompletionResponse(header: header, choices: choices, usage: .counts(run.usage)).parts)
+    return Response(parts: body(choices, usage: run.usage.json))
   }
 
   func close(_ events: EventStream) throws(SocketError) {
-    if request.options.includesUsage { try send([], .counts(run.usage), to: events) }
+    if request.options.includesUsage { try events.send(body([], usage: run.usage.json).json.bytes) }
     events.finish("[DONE]")
   }
 
-  private func send(
-    _ choices: [CompletionChoice], _ usage: CompletionResponse.UsageMember, to events: EventStream
-  ) throws(SocketError) {
-    try events.send(CompletionResponse(header: header, choices: choices, usage: usage).json.bytes)
+  /// The body, or the data of an event.
+  ///
+  /// - Parameter usage: null where a later event of the stream has it.
+  private func body(_ choices: [JSONParts], usage: JSONValue?) -> JSONParts {
+    .object(
+      header.members(kind: "text_completion").map { ($0, .value($1)) }
+        + [("choices", .list(count: choices.count) { choices[$0] })]
+        + (usage.map { [("usage", .value($0))] } ?? []))
   }
 
-  private func choice(_ fragment: Fragment, of index: Int, whole: Bool) -> CompletionChoice {
-    let tokens = fragment.tokens ?? (whole ? [] : nil)
+  private func choice(_ fragment: Fragment, of index: Int, whole: Bool) -> JSONParts {
+    let tokens = fragment.tokens ?? (whole && request.logprobs != nil ? [] : nil)
     let logprobs = tokens.map { [core] tokens in
-      LegacyLogprobs(count: tokens.count) { Self.entry(tokens[$0], core) }
+      LegacyLogprob.parts(count: tokens.count) { Self.entry(tokens[$0], core) }
     }
-    var choice = CompletionChoice(
-      index: index, text: fragment.text, logprobs: request.logprobs == nil ? nil : logprobs,
-      finish: fragment.finish ?? (whole ? .stop : nil))
+    let finish = fragment.finish ?? (whole ? .stop : nil)
+    var details = TokenDetails()
     if whole {
-      choice.details = core.promptDetails(
+      details = core.promptDetails(
         request.options, prompt: prompts[prompt(of: index)], found: run.parts[index].promptLogprobs)
     } else if request.options.returnsTokens, fragment.isFirst {
-      choice.details.promptTokens = prompts[prompt(of: index)]
+      details.promptTokens = prompts[prompt(of: index)]
     }
-    choice.details.tokens = run.takeTokens(of: index)
-    return choice
+    details.tokens = run.takeTokens(of: index)
+    return .object(
+      [
+        ("text", .value(.string(fragment.text))), ("index", .value(.int(index))),
+        ("logprobs", logprobs ?? .value(nil)),
+        ("finish_reason", .value(finish.map { .string($0.rawValue) } ?? nil)),
+      ] + details.members)
   }
 
-  private static func entry(_ place: Place, _ core: RequestContext) -> LegacyLogprobs.Entry {
-    LegacyLogprobs.Entry(
+  private static func entry(_ place: Place, _ core: RequestContext) -> LegacyLogprob {
+    LegacyLogprob(
       logprob: place.token.map(core.logprob) ?? core.unpredicted(place.id), offset: place.offset)
   }
 

@@ -13,7 +13,9 @@ struct LlamaAnswer: AnswerWriter {
   let wire = Wire.llama
   let param = "prompt"
   private let request: LlamaRequest
-  private let shapes: [LlamaResponse]
+  /// What the server took the request to mean.
+  private let settings: JSONValue
+  private let isTruncated: Bool
   private let run: AnswerRun
   private let core: RequestContext
   private let begin: Instant
@@ -23,8 +25,10 @@ struct LlamaAnswer: AnswerWriter {
 
   /// What has come of one prompt's answer.
   private struct Part {
+    /// As the model read it.
+    let prompt: String
     var text = ""
-    var tokens: [LlamaResponse.Token] = []
+    var tokens: [SampledToken] = []
     var hasNewLine = false
     var first: Instant?
     /// When it has ended.
@@ -32,21 +36,12 @@ struct LlamaAnswer: AnswerWriter {
   }
 
   init(_ plan: LlamaPlan, run: AnswerRun, begin: Instant) {
-    request = plan.request
-    core = plan.core
-    (self.run, self.begin) = (run, begin)
-    let tokenizer = plan.core.model.tokenizer
-    shapes = plan.prompts.enumerated().map { index, tokens in
-      var shape = LlamaResponse(
-        index: index, model: plan.core.model.id, settings: plan.settings,
-        prompt: tokenizer.decode(tokens, skipSpecialTokens: false))
-      shape.isTruncated = plan.isTruncated
-      shape.wantsProbabilities = plan.request.probabilities != nil
-      shape.fields = plan.request.responseFields
-      return shape
+    (request, core, settings) = (plan.request, plan.core, plan.settings)
+    (isTruncated, self.run, self.begin) = (plan.isTruncated, run, begin)
+    parts = plan.prompts.map {
+      Part(prompt: plan.core.model.tokenizer.decode($0, skipSpecialTokens: false))
     }
-    parts = [Part](repeating: Part(), count: shapes.count)
-    (open, final) = (shapes.count, 0)
+    (open, final) = (parts.count, 0)
   }
 
   mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
@@ -58,13 +53,9 @@ struct LlamaAnswer: AnswerWriter {
       return
     }
     parts[index].hasNewLine = parts[index].hasNewLine || text.utf8.contains(UInt8(ascii: "\n"))
-    let tokens = sampled.map { LlamaResponse.Token(id: $0.id, logprob: core.logprob($0)) }
-    if let events {
-      let event = shapes[index].part(text, tokens, progress(of: index), timed: request.timesEveryToken)
-      return try events.send(event.bytes)
-    }
+    if let events { return try events.send(part(text, sampled, of: index).bytes) }
     parts[index].text += text
-    if request.returnsTokens || request.probabilities != nil { parts[index].tokens += tokens }
+    if request.returnsTokens || request.probabilities != nil { parts[index].tokens += sampled }
   }
 
   func response() -> Response {
@@ -74,25 +65,78 @@ struct LlamaAnswer: AnswerWriter {
 
   func close(_ events: EventStream) { events.finish(last(final).text) }
 
-  private func progress(of index: Int) -> LlamaResponse.Progress {
+  // MARK: Objects
+
+  /// An event that is not the last.
+  private func part(_ text: String, _ tokens: [SampledToken], of index: Int) -> JSONValue {
     let own = run.parts[index]
-    let now = Instant.now
-    var progress = LlamaResponse.Progress()
-    progress.promptTokens = own.request.promptTokens.count
-    progress.cachedTokens = own.cachedTokens
-    progress.tokens = own.stream.completionTokens
-    progress.promptSeconds = (parts[index].first ?? now).seconds(since: begin)
-    progress.seconds = now.seconds(since: parts[index].first ?? now)
-    return progress
+    var object = JSONObject([
+      ("index", .int(index)), ("content", .string(text)), ("tokens", Self.ids(tokens)), ("stop", false),
+      ("id_slot", 0), ("tokens_predicted", .int(own.stream.completionTokens)),
+      ("tokens_evaluated", .int(own.request.promptTokens.count)),
+    ])
+    if request.timesEveryToken { object["timings"] = timings(of: index) }
+    if request.probabilities != nil { object["completion_probabilities"] = probabilities(tokens) }
+    return .object(object)
   }
 
-  /// Text and tokens of a stream have been sent.
+  /// The last event, or the whole answer. Text and tokens of a stream have been sent.
   private func last(_ index: Int) -> JSONValue {
-    let stream = run.parts[index].stream
-    let stop: LlamaResponse.Stop =
-      stream.finish == .length ? .limit : stream.stopString != nil ? .word : .eos
-    return shapes[index].last(
-      parts[index].text, parts[index].tokens, stop: stop, word: stream.stopString,
-      hasNewLine: parts[index].hasNewLine, progress(of: index))
+    let (own, part) = (run.parts[index], parts[index])
+    let word = own.stream.stopString
+    let (asked, made) = (own.request.promptTokens.count, own.stream.completionTokens)
+    var object = JSONObject([
+      ("index", .int(index)), ("content", .string(part.text)), ("tokens", Self.ids(part.tokens)),
+      ("id_slot", 0), ("stop", true), ("model", .string(core.model.id)), ("tokens_predicted", .int(made)),
+      ("tokens_evaluated", .int(asked)), ("generation_settings", settings), ("prompt", .string(part.prompt)),
+      ("has_new_line", .bool(part.hasNewLine)), ("truncated", .bool(isTruncated)),
+      ("stop_type", own.stream.finish == .length ? "limit" : word != nil ? "word" : "eos"),
+      ("stopping_word", .string(word ?? "")), ("tokens_cached", .int(asked + made)),
+      ("timings", timings(of: index)),
+    ])
+    if request.probabilities != nil { object["completion_probabilities"] = probabilities(part.tokens) }
+    return request.responseFields.map { Self.picked($0, of: object) } ?? .object(object)
+  }
+
+  /// The members with these names; `a/b` is the member `b` of `a`, under that name.
+  private static func picked(_ names: [String], of object: JSONObject) -> JSONValue {
+    var picked = JSONObject()
+    for name in names {
+      var value: JSONValue? = .object(object)
+      for part in name.split(separator: "/", omittingEmptySubsequences: false) {
+        value = value?[String(part)]
+      }
+      if let value { picked[name] = value }
+    }
+    return .object(picked)
+  }
+
+  private static func ids(_ tokens: [SampledToken]) -> JSONValue { .array(tokens.map { .int(Int($0.id)) }) }
+
+  private func probabilities(_ tokens: [SampledToken]) -> JSONValue {
+    .array(
+      tokens.map { token in
+        var entry = core.logprob(token).chatJSON.objectValue ?? JSONObject()
+        entry["id"] = .int(Int(token.id))
+        return .object(entry)
+      })
+  }
+
+  /// Counts and times so far.
+  private func timings(of index: Int) -> JSONValue {
+    let (own, now) = (run.parts[index], Instant.now)
+    let first = parts[index].first ?? now
+    let computed = max(0, own.request.promptTokens.count - own.cachedTokens)
+    func times(_ name: String, _ count: Int, _ seconds: Double) -> [(String, JSONValue)] {
+      [
+        (name + "_n", .int(count)), (name + "_ms", .double(seconds * 1000)),
+        (name + "_per_token_ms", .double(seconds * 1000 / Double(max(1, count)))),
+        (name + "_per_second", .double(seconds > 0 ? Double(count) / seconds : 0)),
+      ]
+    }
+    return .object(
+      JSONObject(
+        [("cache_n", .int(own.cachedTokens))] + times("prompt", computed, first.seconds(since: begin))
+          + times("predicted", own.stream.completionTokens, now.seconds(since: first))))
   }
 }

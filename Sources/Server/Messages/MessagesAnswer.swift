@@ -6,6 +6,35 @@ import JSON
 import Pipeline
 import Wire
 
+/// A piece of a message.
+private struct MessageBlock {
+  enum Kind { case text, thinking, toolUse }
+
+  let kind: Kind
+  /// Of a call.
+  var id = ""
+  var name = ""
+  /// Reasoning that is not sent is empty; of a call the JSON text of its arguments.
+  var text = ""
+
+  /// - Parameter isBegun: whether a stream begins it.
+  func json(isBegun: Bool = false) -> JSONValue {
+    switch kind {
+    case .text: ["type": "text", "text": .string(text), "citations": nil]
+    case .thinking:
+      [
+        "type": "thinking", "thinking": .string(text),
+        "signature": .string(isBegun ? "" : ReasoningSignature.make(of: text)),
+      ]
+    case .toolUse:
+      [
+        "type": "tool_use", "id": .string(id), "name": .string(name), "input": Tool.object(of: text),
+        "caller": ["type": "direct"],
+      ]
+    }
+  }
+}
+
 struct MessagesAnswer: AnswerWriter {
   let wire = Wire.messages
   let param = "messages"
@@ -28,75 +57,95 @@ struct MessagesAnswer: AnswerWriter {
     id = "msg_" + core.settings.makeID()
   }
 
-  private var message: MessagesResponse { MessagesResponse(id: id, model: core.model.id, usage: run.usage) }
-
-  /// The message as far as it says how it ended.
-  private var ended: MessagesResponse {
-    var message = message
-    switch finish {
-    case .length: message.stop = .maxTokens
-    case .toolCalls: message.stop = .toolUse
-    case .stop:
-      message.stopSequence = run.parts.first?.stream.stopString
-      message.stop = message.stopSequence == nil ? .endTurn : .stopSequence
-    }
-    return message
+  private func message(
+    _ content: [MessageBlock], _ usage: Usage, _ ending: [(String, JSONValue)]
+  ) -> JSONObject {
+    JSONObject(
+      [
+        ("id", .string(id)), ("type", "message"), ("role", "assistant"), ("model", .string(core.model.id)),
+        ("content", .array(content.map { $0.json() })),
+      ] + ending + [("usage", usage.messagesJSON)])
   }
 
-  /// Nil where they were not asked for.
-  private func logprobs(_ tokens: [SampledToken]) -> [LogprobEntry]? {
-    request.chat.topLogprobs == nil ? nil : tokens.map(core.logprob)
+  private func ending(_ reason: JSONValue, _ sequence: String? = nil) -> [(String, JSONValue)] {
+    [
+      ("stop_reason", reason), ("stop_sequence", sequence.map(JSONValue.string) ?? nil),
+      ("stop_details", nil), ("container", nil),
+    ]
+  }
+
+  /// How the message ended.
+  private var ended: [(String, JSONValue)] {
+    switch finish {
+    case .length: return ending("max_tokens")
+    case .toolCalls: return ending("tool_use")
+    case .stop:
+      let sequence = run.parts.first?.stream.stopString
+      return ending(sequence == nil ? "end_turn" : "stop_sequence", sequence)
+    }
+  }
+
+  /// Nothing where they were not asked for.
+  private func logprobs(_ tokens: [SampledToken]) -> [(String, JSONValue)] {
+    guard request.chat.topLogprobs != nil else { return [] }
+    return [("logprobs", LogprobEntry.chatJSON(tokens.map(core.logprob)))]
   }
 
   mutating func add(_ piece: TokenStream.Piece, of _: Int, to events: EventStream?) throws(SocketError) {
     if let events { try begin(events) }
     switch piece {
     case .content(let text, let own):
-      if blocks.last?.isText != true { try start(.text(""), events) }
-      if let events { return try send(.textDelta(index, text, logprobs(own)), to: events) }
-      append(text)
-      tokens += own
+      if blocks.last?.kind != .text { try start(MessageBlock(kind: .text), events) }
+      guard let events else {
+        append(text)
+        tokens += own
+        return
+      }
+      try send(delta: "text_delta", ("text", text), logprobs(own), to: events)
     case .reasoning(let text):
-      if blocks.last?.isThinking != true { try start(.thinking(""), events) }
+      if blocks.last?.kind != .thinking { try start(MessageBlock(kind: .thinking), events) }
       guard request.showsThinking, !text.utf8.isEmpty else { return }
       append(text)
-      if let events { try send(.thinkingDelta(index, text), to: events) }
+      if let events { try send(delta: "thinking_delta", ("thinking", text), to: events) }
     case .toolCallBegan(let name):
-      try start(.toolUse(id: "toolu_" + core.settings.makeID(), name: name, arguments: ""), events)
+      try start(MessageBlock(kind: .toolUse, id: "toolu_" + core.settings.makeID(), name: name), events)
     case .toolCallArguments(let text):
-      if let events { return try send(.inputDelta(index, text), to: events) }
-      if blocks.last?.isToolUse == true { append(text) }
-    case .toolCallEnded: try closeBlock(events)
+      if let events { return try send(delta: "input_json_delta", ("partial_json", text), to: events) }
+      if blocks.last?.kind == .toolUse { append(text) }
+    case .toolCallEnded: try endBlock(events)
     case .toolCallsFailed(let count):
       // What has been sent of a call that failed cannot be taken back.
-      guard events == nil else { return try closeBlock(events) }
+      guard events == nil else { return try endBlock(events) }
       for _ in 0..<count {
-        if let last = blocks.lastIndex(where: \.isToolUse) { blocks.remove(at: last) }
+        if let last = blocks.lastIndex(where: { $0.kind == .toolUse }) { blocks.remove(at: last) }
       }
     case .finish(let reason):
       finish = reason
-      try closeBlock(events)
-      if let events { try send(.delta(ended), to: events) }
+      try endBlock(events)
+      guard let events else { return }
+      let usage = JSONValue.object(JSONObject(run.usage.messagesCounts))
+      try send("message_delta", [("delta", .object(JSONObject(ended))), ("usage", usage)], to: events)
     // No tool of this wire has the server search.
     case .search: break
     }
   }
 
   private mutating func append(_ text: String) {
-    if let last = blocks.indices.last { blocks[last].append(text) }
+    if let last = blocks.indices.last { blocks[last].text += text }
   }
 
   private mutating func start(_ block: MessageBlock, _ events: EventStream?) throws(SocketError) {
-    try closeBlock(events)
+    try endBlock(events)
     blocks.append(block)
-    if let events { try send(.blockStart(index, block), to: events) }
+    guard let events else { return }
+    let members = [("index", JSONValue.int(index)), ("content_block", block.json(isBegun: true))]
+    try send("content_block_start", members, to: events)
   }
 
   func response() -> Response {
-    var message = ended
-    message.content = blocks
-    message.logprobs = logprobs(tokens)
-    return Response(json: message.json)
+    var message = message(blocks, run.usage, ended)
+    for (name, value) in logprobs(tokens) { message[name] = value }
+    return Response(json: .object(message))
   }
 
   // MARK: Streamed
@@ -104,25 +153,54 @@ struct MessagesAnswer: AnswerWriter {
   private mutating func begin(_ events: EventStream) throws(SocketError) {
     guard !hasBegun else { return }
     hasBegun = true
-    var message = message
-    message.usage.completionTokens = 0
-    message.usage.reasoningTokens = 0
-    try send(.start(message), to: events)
+    var usage = run.usage
+    (usage.completionTokens, usage.reasoningTokens) = (0, 0)
+    try send("message_start", [("message", .object(message([], usage, ending(nil))))], to: events)
   }
 
   /// Ends the block that a stream is sending: one is closed before the next begins.
-  private mutating func closeBlock(_ events: EventStream?) throws(SocketError) {
+  private mutating func endBlock(_ events: EventStream?) throws(SocketError) {
     guard let events, let block = blocks.popLast() else { return }
-    if case .thinking(let reasoning) = block { try send(.signatureDelta(index, of: reasoning), to: events) }
-    try send(.blockStop(index), to: events)
+    if block.kind == .thinking {
+      try send(
+        delta: "signature_delta", ("signature", ReasoningSignature.make(of: block.text)), to: events)
+    }
+    try send("content_block_stop", [("index", .int(index))], to: events)
     index += 1
   }
 
-  func close(_ events: EventStream) {
-    events.finish(MessagesEvent.stop.json.text, event: MessagesEvent.stop.name)
+  func close(_ events: EventStream) { events.finish(#"{"type":"message_stop"}"#, event: "message_stop") }
+
+  /// More of the block that is being sent.
+  private func send(
+    delta type: String, _ text: (String, String), _ more: [(String, JSONValue)] = [], to events: EventStream
+  ) throws(SocketError) {
+    let delta = JSONObject([("type", .string(type)), (text.0, .string(text.1))])
+    try send("content_block_delta", [("index", .int(index)), ("delta", .object(delta))] + more, to: events)
   }
 
-  private func send(_ event: MessagesEvent, to events: EventStream) throws(SocketError) {
-    try events.send(event.json.bytes, event: event.name)
+  private func send(
+    _ name: String, _ members: [(String, JSONValue)], to events: EventStream
+  ) throws(SocketError) {
+    let event = JSONValue.object(JSONObject([("type", .string(name))] + members))
+    try events.send(event.bytes, event: name)
+  }
+}
+
+extension Usage {
+  /// On this wire the input is what had to be computed; cached tokens are counted beside it.
+  fileprivate var messagesCounts: [(String, JSONValue)] {
+    [
+      ("input_tokens", .int(promptTokens - cachedTokens)), ("cache_creation_input_tokens", 0),
+      ("cache_read_input_tokens", .int(cachedTokens)), ("output_tokens", .int(completionTokens)),
+      ("output_tokens_details", ["thinking_tokens": .int(reasoningTokens)]), ("server_tool_use", nil),
+    ]
+  }
+
+  fileprivate var messagesJSON: JSONValue {
+    let more: [(String, JSONValue)] = [
+      ("cache_creation", nil), ("service_tier", "standard"), ("inference_geo", nil),
+    ]
+    return .object(JSONObject(messagesCounts + more))
   }
 }

@@ -157,12 +157,12 @@ final class ResponseRun: AnswerWriter {
     switch piece {
     case .reasoning(let text):
       let opening = turn(
-        to: .reasoning, .reasoning(id: newID("rs_"), asSummary: plan.request.wantsSummary))
+        to: .reasoning, .init(.reasoning(asSummary: plan.request.wantsSummary), id: newID("rs_")))
       return first + opening + writer.add(text)
     case .content(let text, let tokens):
       hasSpoken = true
-      let opening = turn(to: .message, .message(id: newID("msg_")))
-      let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).responsesJSON } : []
+      let opening = turn(to: .message, .init(.message, id: newID("msg_")))
+      let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).chatJSON } : []
       return first + opening + writer.add(text, logprobs: logprobs)
     case .toolCallBegan(let name):
       hasSpoken = true
@@ -190,10 +190,10 @@ final class ResponseRun: AnswerWriter {
       // The token limit cut the call: it stays the last item, as far as it came.
       return first + (customArguments.map { writer.add(Tool.input(of: $0)) } ?? [])
     case .search(.began(let id)):
-      return first + close(isComplete: true) + writer.begin(.fileSearch(id: id)) + writer.searching()
+      return first + close(isComplete: true) + writer.begin(.init(.fileSearch, id: id)) + writer.searching()
     case .search(.ended(let item)): return first + writer.endSearch(item)
     case .search(.cited(let number)):
-      let opening = turn(to: .message, .message(id: newID("msg_")))
+      let opening = turn(to: .message, .init(.message, id: newID("msg_")))
       hasSpoken = true
       guard let citation = source.citation(number, at: writer.textLength) else { return first + opening }
       return first + opening + writer.annotate(citation.responsesJSON)
@@ -229,11 +229,13 @@ final class ResponseRun: AnswerWriter {
     let callID = newID("call_")
     let (ownName, namespace) = (tool?.clientName ?? name, tool?.namespace)
     customArguments = tool?.kind == .custom ? "" : nil
-    return switch tool?.kind {
-    case .custom: .customCall(id: newID("ctc_"), callID: callID, name: ownName, namespace: namespace)
-    case .item(let prefix): .clientCall(id: newID(prefix), callID: callID, tool: name)
-    case .function, nil: .call(id: newID("fc_"), callID: callID, name: ownName, namespace: namespace)
+    if case .item(let prefix)? = tool?.kind {
+      return .init(.clientCall, id: newID(prefix), callID: callID, name: name)
     }
+    let isCustom = tool?.kind == .custom
+    return .init(
+      .call(isCustom: isCustom), id: newID(isCustom ? "ctc_" : "fc_"), callID: callID, name: ownName,
+      namespace: namespace)
   }
 
   private func newID(_ prefix: String) -> String { prefix + core.settings.makeID() }
@@ -246,7 +248,7 @@ final class ResponseRun: AnswerWriter {
     events += close(isComplete: ending == .completed)
     if ending == .completed, !hasSpoken {
       // An answer without a word is an empty message.
-      events += writer.begin(.message(id: newID("msg_"))) + close(isComplete: true)
+      events += writer.begin(.init(.message, id: newID("msg_"))) + close(isComplete: true)
     }
     let body = ResponseObject.ended(
       plan.body, ending, output: writer.output, usage: source.usageSoFar, at: core.settings.now())

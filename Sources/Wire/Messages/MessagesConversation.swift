@@ -279,8 +279,9 @@ struct MessagesConversation {
 }
 
 /// Tells reasoning that this server wrote from others: a check sum of its text, no proof.
-enum ReasoningSignature {
-  static func make(of reasoning: String) -> String {
+package enum ReasoningSignature {
+  /// The signature of a text.
+  package static func make(of reasoning: String) -> String {
     "mlxserve_" + String(FNV1a.hash(reasoning), radix: 16)
   }
 

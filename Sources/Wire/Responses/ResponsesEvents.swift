@@ -27,16 +27,34 @@ package enum ReasoningEvents: String, Sendable, CaseIterable {
 /// Makes the events of one response in their order, and keeps the items that they build.
 package struct ResponseEventWriter: Sendable {
   /// An item that is begun, before it has any text.
-  package enum Item: Sendable, Equatable {
-    case message(id: String)
-    case reasoning(id: String, asSummary: Bool)
-    case call(id: String, callID: String, name: String, namespace: String? = nil)
-    /// A call of a tool that takes free text.
-    case customCall(id: String, callID: String, name: String, namespace: String? = nil)
-    /// A call of a tool whose calls are items of their own: it is told whole.
-    case clientCall(id: String, callID: String, tool: String)
-    /// A search in files, which has no text of its own.
-    case fileSearch(id: String)
+  package struct Item: Sendable, Equatable {
+    /// What it is.
+    package enum Kind: Sendable, Equatable {
+      case message
+      case reasoning(asSummary: Bool)
+      /// Of a function, or of a tool that takes free text.
+      case call(isCustom: Bool)
+      /// Of a tool whose calls are items of their own: it is told whole.
+      case clientCall
+      /// A search in files, which has no text of its own.
+      case fileSearch
+    }
+
+    fileprivate let kind: Kind
+    fileprivate let id: String
+    fileprivate let callID: String
+    fileprivate let name: String
+    fileprivate let namespace: String?
+
+    /// - Parameters:
+    ///   - callID: of a call, and so are the rest.
+    ///   - name: of its tool.
+    package init(
+      _ kind: Kind, id: String, callID: String = "", name: String = "", namespace: String? = nil
+    ) {
+      (self.kind, self.id, self.callID) = (kind, id, callID)
+      (self.name, self.namespace) = (name, namespace)
+    }
   }
 
   /// The lengths of what was sent of one item, enough to send it again in the same pieces.
@@ -83,35 +101,36 @@ package struct ResponseEventWriter: Sendable {
     event(type, [("response", .object(body))])
   }
 
-  private mutating func event(_ type: String, _ members: [(String, JSONValue)]) -> ResponseEvent {
+  /// - Parameters:
+  ///   - item: the one that it is about, if it is open.
+  ///   - index: the name of the place in it, which has one part.
+  private mutating func event(
+    _ type: String, of item: Item? = nil, at index: String? = nil, _ members: [(String, JSONValue)]
+  ) -> ResponseEvent {
     defer { sequence += 1 }
-    return ResponseEvent(
-      sequence: sequence, type: type,
-      json: .object(
-        JSONObject([("type", .string(type)), ("sequence_number", .int(sequence))] + members)))
+    var all: [(String, JSONValue)] = []
+    all.reserveCapacity(5 + members.count)
+    all.append(("type", .string(type)))
+    all.append(("sequence_number", .int(sequence)))
+    if let item {
+      all.append(("item_id", .string(item.id)))
+      all.append(("output_index", .int(output.count)))
+    }
+    if let index { all.append((index, 0)) }
+    return ResponseEvent(sequence: sequence, type: type, json: .object(JSONObject(all + members)))
   }
 
   // MARK: Items
 
   /// Begins an item; the one before must be closed.
   package mutating func begin(_ item: Item) -> [ResponseEvent] {
-    open = Open(item: item)
-    let index = output.count
-    var events = [
-      event("response.output_item.added", [("output_index", .int(index)), ("item", started(item))])
-    ]
-    switch item {
-    case .message(let id):
-      events.append(partEvent("response.content_part.added", id, textPart(Open(item: item))))
-    case .reasoning(_, _) where reasoning == .none: break
-    case .reasoning(let id, asSummary: true):
-      events.append(summaryPartEvent("response.reasoning_summary_part.added", id, ""))
-    case .reasoning(let id, asSummary: false):
-      events.append(partEvent("response.content_part.added", id, reasoningPart("")))
-    case .call, .customCall, .clientCall: break
-    case .fileSearch(let id): events.append(searchEvent("in_progress", id))
-    }
-    return events
+    let current = Open(item: item)
+    open = current
+    let added = event(
+      "response.output_item.added",
+      [("output_index", .int(output.count)), ("item", json(of: current, "in_progress"))])
+    return [added] + (item.kind == .fileSearch ? [searchEvent("in_progress", item.id)] : [])
+      + partEvents("added", current)
   }
 
   /// The place in the open message's text, in Unicode scalars.
@@ -119,38 +138,29 @@ package struct ResponseEventWriter: Sendable {
 
   /// A citation at the end of the open message's text so far.
   package mutating func annotate(_ annotation: JSONValue) -> [ResponseEvent] {
-    guard case .message(let id) = open?.item, let number = open?.annotations.count else { return [] }
+    guard let current = open, current.item.kind == .message else { return [] }
     open?.annotations.append(annotation)
-    if let deltas = open?.cuts.bytes.count { open?.cuts.annotations.append(deltas) }
+    open?.cuts.annotations.append(current.cuts.bytes.count)
     return [
       event(
-        "response.output_text.annotation.added",
-        [
-          ("item_id", .string(id)), ("output_index", .int(output.count)), ("content_index", 0),
-          ("annotation_index", .int(number)), ("annotation", annotation),
-        ])
+        "response.output_text.annotation.added", of: current.item, at: "content_index",
+        [("annotation_index", .int(current.annotations.count)), ("annotation", annotation)])
     ]
   }
 
   /// The open search has begun.
   package mutating func searching() -> [ResponseEvent] {
-    guard case .fileSearch(let id) = open?.item else { return [] }
-    return [searchEvent("searching", id)]
+    guard let item = open?.item, item.kind == .fileSearch else { return [] }
+    return [searchEvent("searching", item.id)]
   }
 
   /// Ends the open search.
   ///
   /// - Parameter item: the whole item.
   package mutating func endSearch(_ item: JSONValue) -> [ResponseEvent] {
-    guard case .fileSearch(let id) = open?.item else { return [] }
-    var events: [ResponseEvent] = []
-    if item["status"] == "completed" { events.append(searchEvent("completed", id)) }
-    events.append(
-      event("response.output_item.done", [("output_index", .int(output.count)), ("item", item)]))
-    output.append(item)
-    cuts.append(Cuts())
-    open = nil
-    return events
+    guard let search = open?.item, search.kind == .fileSearch else { return [] }
+    let completed = item["status"] == "completed" ? [searchEvent("completed", search.id)] : []
+    return completed + [end(item, Cuts())]
   }
 
   private mutating func searchEvent(_ name: String, _ id: String) -> ResponseEvent {
@@ -164,43 +174,14 @@ package struct ResponseEventWriter: Sendable {
     // In place: a copy of the text for each delta would make long answers slow.
     open?.text += text
     open?.logprobs += logprobs
-    if case .reasoning = item, reasoning == .none { return [] }
-    if case .clientCall = item { return [] }
+    guard let words = words(of: item) else { return [] }
     open?.cuts.add(bytes: text.utf8.count, logprobs: logprobs.count)
-    let index = JSONValue.int(output.count)
-    switch item {
-    case .message(let id):
-      return [
-        event(
-          "response.output_text.delta",
-          [
-            ("item_id", .string(id)), ("output_index", index), ("content_index", 0),
-            ("delta", .string(text)), ("logprobs", .array(logprobs)),
-          ])
-      ]
-    case .reasoning(let id, let asSummary):
-      return [
-        event(
-          reasoningName(asSummary, "delta"),
-          [
-            ("item_id", .string(id)), ("output_index", index),
-            (asSummary ? "summary_index" : "content_index", 0), ("delta", .string(text)),
-          ])
-      ]
-    case .call(let id, _, _, _):
-      return [
-        event(
-          "response.function_call_arguments.delta",
-          [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
-      ]
-    case .customCall(let id, _, _, _):
-      return [
-        event(
-          "response.custom_tool_call_input.delta",
-          [("item_id", .string(id)), ("output_index", index), ("delta", .string(text))])
-      ]
-    case .fileSearch, .clientCall: return []
-    }
+    let delta = ("delta", JSONValue.string(text))
+    return [
+      event(
+        words.delta, of: item, at: words.index,
+        item.kind == .message ? [delta, ("logprobs", .array(logprobs))] : [delta])
+    ]
   }
 
   /// Ends the open item.
@@ -210,14 +191,28 @@ package struct ResponseEventWriter: Sendable {
   ///   - seals: whether reasoning is also given as `encrypted_content`.
   package mutating func close(isComplete: Bool, seals: Bool = false) -> [ResponseEvent] {
     guard let current = open else { return [] }
-    var events = doneEvents(current)
-    let index = output.count
-    let item = finished(current, isComplete: isComplete, seals: seals)
-    events.append(event("response.output_item.done", [("output_index", .int(index)), ("item", item)]))
+    var events: [ResponseEvent] = []
+    if let words = words(of: current.item) {
+      let text = (words.member, JSONValue.string(current.text))
+      let members =
+        switch current.item.kind {
+        case .message: [text, ("logprobs", .array(current.logprobs))]
+        case .call(isCustom: false): [("name", .string(current.item.name)), text]
+        default: [text]
+        }
+      events.append(event(words.done, of: current.item, at: words.index, members))
+    }
+    events += partEvents("done", current)
+    let item = json(of: current, isComplete ? "completed" : "incomplete", seals: seals)
+    return events + [end(item, current.cuts)]
+  }
+
+  private mutating func end(_ item: JSONValue, _ cuts: Cuts) -> ResponseEvent {
+    let done = event("response.output_item.done", [("output_index", .int(output.count)), ("item", item)])
     output.append(item)
-    cuts.append(current.cuts)
+    self.cuts.append(cuts)
     open = nil
-    return events
+    return done
   }
 
   /// Forgets the last items, the open one first, of which nobody has been told.
@@ -231,157 +226,88 @@ package struct ResponseEventWriter: Sendable {
     cuts.removeLast(min(left, cuts.count))
   }
 
-  private mutating func doneEvents(_ current: Open) -> [ResponseEvent] {
-    let index = JSONValue.int(output.count)
-    switch current.item {
-    case .message(let id):
-      let done = event(
-        "response.output_text.done",
-        [
-          ("item_id", .string(id)), ("output_index", index), ("content_index", 0),
-          ("text", .string(current.text)), ("logprobs", .array(current.logprobs)),
-        ])
-      return [done, partEvent("response.content_part.done", id, textPart(current))]
-    case .reasoning(_, _) where reasoning == .none: return []
-    case .reasoning(let id, let asSummary):
-      let done = event(
-        reasoningName(asSummary, "done"),
-        [
-          ("item_id", .string(id)), ("output_index", index),
-          (asSummary ? "summary_index" : "content_index", 0), ("text", .string(current.text)),
-        ])
-      return [
-        done,
-        asSummary
-          ? summaryPartEvent("response.reasoning_summary_part.done", id, current.text)
-          : partEvent("response.content_part.done", id, reasoningPart(current.text)),
-      ]
-    case .customCall(let id, _, _, _):
-      return [
-        event(
-          "response.custom_tool_call_input.done",
-          [("item_id", .string(id)), ("output_index", index), ("input", .string(current.text))])
-      ]
-    case .call(let id, _, let name, _):
-      return [
-        event(
-          "response.function_call_arguments.done",
-          [
-            ("item_id", .string(id)), ("output_index", index), ("name", .string(name)),
-            ("arguments", .string(current.text)),
-          ])
-      ]
-    case .fileSearch, .clientCall: return []
+  // MARK: Names
+
+  /// The events of an item's text, the place in it, and the member that has all of it; nil for one that comes whole.
+  private func words(of item: Item) -> (delta: String, done: String, index: String?, member: String)? {
+    switch item.kind {
+    case .message: ("response.output_text.delta", "response.output_text.done", "content_index", "text")
+    case .reasoning where reasoning == .none: nil
+    case .reasoning(asSummary: true):
+      (
+        "response.reasoning_summary_text.delta", "response.reasoning_summary_text.done", "summary_index",
+        "text"
+      )
+    case .reasoning where reasoning == .openresponses:
+      ("response.reasoning.delta", "response.reasoning.done", "content_index", "text")
+    case .reasoning:
+      ("response.reasoning_text.delta", "response.reasoning_text.done", "content_index", "text")
+    case .call(isCustom: true):
+      ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", nil, "input")
+    case .call(isCustom: false):
+      ("response.function_call_arguments.delta", "response.function_call_arguments.done", nil, "arguments")
+    case .clientCall, .fileSearch: nil
     }
   }
 
-  private func reasoningName(_ asSummary: Bool, _ ending: String) -> String {
-    if asSummary { return "response.reasoning_summary_text.\(ending)" }
-    return reasoning == .openresponses
-      ? "response.reasoning.\(ending)" : "response.reasoning_text.\(ending)"
-  }
-
-  private mutating func partEvent(_ type: String, _ id: String, _ part: JSONValue) -> ResponseEvent {
-    event(
-      type,
-      [("item_id", .string(id)), ("output_index", .int(output.count)), ("content_index", 0), ("part", part)])
-  }
-
-  private mutating func summaryPartEvent(_ type: String, _ id: String, _ text: String) -> ResponseEvent {
-    event(
-      type,
-      [
-        ("item_id", .string(id)), ("output_index", .int(output.count)), ("summary_index", 0),
-        ("part", summaryPart(text)),
-      ])
+  /// The event about the one part that an item of text has.
+  private mutating func partEvents(_ ending: String, _ current: Open) -> [ResponseEvent] {
+    let isSummary = current.item.kind == .reasoning(asSummary: true)
+    guard words(of: current.item)?.index != nil else { return [] }
+    return [
+      event(
+        "response.\(isSummary ? "reasoning_summary_part" : "content_part").\(ending)", of: current.item,
+        at: isSummary ? "summary_index" : "content_index", [("part", part(of: current))])
+    ]
   }
 
   // MARK: Objects
 
-  private func textPart(_ current: Open) -> JSONValue {
-    [
-      "type": "output_text", "text": .string(current.text), "annotations": .array(current.annotations),
-      "logprobs": .array(current.logprobs),
-    ]
-  }
-
-  private func reasoningPart(_ text: String) -> JSONValue {
-    ["type": "reasoning_text", "text": .string(text)]
-  }
-
-  private func summaryPart(_ text: String) -> JSONValue { ["type": "summary_text", "text": .string(text)] }
-
-  private static func call(_ members: [(String, String)], _ namespace: String?) -> JSONValue {
-    var item = JSONObject(members.map { ($0, .string($1)) })
-    if let namespace { item["namespace"] = .string(namespace) }
-    return .object(item)
-  }
-
-  private func started(_ item: Item) -> JSONValue {
-    switch item {
-    case .message(let id):
-      ["id": .string(id), "type": "message", "role": "assistant", "status": "in_progress", "content": []]
-    case .reasoning(let id, asSummary: true):
-      ["id": .string(id), "type": "reasoning", "status": "in_progress", "summary": []]
-    case .reasoning(let id, asSummary: false):
-      ["id": .string(id), "type": "reasoning", "status": "in_progress", "summary": [], "content": []]
-    case .call(let id, let callID, let name, let namespace):
-      Self.call(
-        [
-          ("id", id), ("type", "function_call"), ("status", "in_progress"), ("call_id", callID),
-          ("name", name), ("arguments", ""),
-        ],
-        namespace)
-    case .customCall(let id, let callID, let name, let namespace):
-      Self.call(
-        [
-          ("id", id), ("type", "custom_tool_call"), ("status", "in_progress"), ("call_id", callID),
-          ("name", name), ("input", ""),
-        ],
-        namespace)
-    case .clientCall(let id, let callID, let tool):
-      ClientToolItem.item(ofTool: tool, id: id, callID: callID, status: "in_progress", arguments: "")
-    case .fileSearch(let id):
-      ["id": .string(id), "type": "file_search_call", "status": "in_progress", "queries": [], "results": nil]
+  private func part(of current: Open) -> JSONValue {
+    switch current.item.kind {
+    case .reasoning(asSummary: true): ["type": "summary_text", "text": .string(current.text)]
+    case .reasoning: ["type": "reasoning_text", "text": .string(current.text)]
+    default:
+      [
+        "type": "output_text", "text": .string(current.text), "annotations": .array(current.annotations),
+        "logprobs": .array(current.logprobs),
+      ]
     }
   }
 
-  private func finished(_ current: Open, isComplete: Bool, seals: Bool) -> JSONValue {
-    let word = isComplete ? "completed" : "incomplete"
-    let status = JSONValue.string(word)
-    switch current.item {
-    case .message(let id):
-      return [
-        "id": .string(id), "type": "message", "role": "assistant", "status": status,
-        "content": [textPart(current)],
-      ]
-    case .reasoning(let id, let asSummary):
-      var item = JSONObject([("id", .string(id)), ("type", "reasoning"), ("status", status)])
-      item["summary"] = asSummary ? [summaryPart(current.text)] : []
-      if !asSummary { item["content"] = [reasoningPart(current.text)] }
-      if seals { item["encrypted_content"] = .string(SealedContent.reasoning.seal(current.text)) }
-      return .object(item)
-    case .call(let id, let callID, let name, let namespace):
-      return Self.call(
+  /// An item; one that is in progress has no parts yet.
+  private func json(of current: Open, _ status: String, seals: Bool = false) -> JSONValue {
+    let item = current.item
+    let parts: JSONValue = status == "in_progress" ? [] : [part(of: current)]
+    func object(_ type: String, _ members: KeyValuePairs<String, JSONValue>) -> JSONObject {
+      JSONObject([("id", .string(item.id)), ("type", .string(type))] + members.map { ($0.key, $0.value) })
+    }
+    switch item.kind {
+    case .message:
+      return .object(
+        object("message", ["role": "assistant", "status": .string(status), "content": parts]))
+    case .reasoning(let asSummary):
+      var reasoning = object("reasoning", ["status": .string(status), "summary": asSummary ? parts : []])
+      if !asSummary { reasoning["content"] = parts }
+      if seals { reasoning["encrypted_content"] = .string(SealedContent.reasoning.seal(current.text)) }
+      return .object(reasoning)
+    case .call(let isCustom):
+      var call = object(
+        isCustom ? "custom_tool_call" : "function_call",
         [
-          ("id", id), ("type", "function_call"), ("status", word), ("call_id", callID), ("name", name),
-          ("arguments", current.text),
-        ],
-        namespace)
-    case .customCall(let id, let callID, let name, let namespace):
-      return Self.call(
-        [
-          ("id", id), ("type", "custom_tool_call"), ("status", word), ("call_id", callID), ("name", name),
-          ("input", current.text),
-        ],
-        namespace)
-    case .clientCall(let id, let callID, let tool):
-      return ClientToolItem.item(ofTool: tool, id: id, callID: callID, status: word, arguments: current.text)
-    case .fileSearch(let id):
-      // A search that was cut off.
-      return [
-        "id": .string(id), "type": "file_search_call", "status": "incomplete", "queries": [], "results": nil,
-      ]
+          "status": .string(status), "call_id": .string(item.callID), "name": .string(item.name),
+          isCustom ? "input" : "arguments": .string(current.text),
+        ])
+      if let namespace = item.namespace { call["namespace"] = .string(namespace) }
+      return .object(call)
+    case .clientCall:
+      return ClientToolItem.item(
+        ofTool: item.name, id: item.id, callID: item.callID, status: status, arguments: current.text)
+    case .fileSearch:
+      // One that ends here was cut off.
+      let status = status == "in_progress" ? status : "incomplete"
+      return .object(
+        object("file_search_call", ["status": .string(status), "queries": [], "results": nil]))
     }
   }
 }

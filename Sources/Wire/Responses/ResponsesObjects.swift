@@ -15,11 +15,6 @@ extension Usage {
   }
 }
 
-extension LogprobEntry {
-  /// An entry of `logprobs` in Responses.
-  package var responsesJSON: JSONValue { chatJSON }
-}
-
 /// How a response ends.
 package enum ResponseEnding: Sendable, Equatable {
   case completed
@@ -153,7 +148,7 @@ package enum ResponseReplay {
       writer.lifecycle("response.in_progress", ResponseObject.begun(body, status: "in_progress")))
     for (index, item) in (body["output"]?.arrayValue ?? []).enumerated() {
       if item["type"] == "file_search_call" {
-        events += writer.begin(.fileSearch(id: item["id"]?.stringValue ?? ""))
+        events += writer.begin(.init(.fileSearch, id: item["id"]?.stringValue ?? ""))
         events += writer.searching() + writer.endSearch(item)
         continue
       }
@@ -187,28 +182,20 @@ package enum ResponseReplay {
     switch item["type"]?.stringValue {
     case "message":
       let part = item["content"]?[0]
-      return (.message(id: id), part?["text"]?.stringValue ?? "", part?["logprobs"]?.arrayValue ?? [])
+      return (.init(.message, id: id), part?["text"]?.stringValue ?? "", part?["logprobs"]?.arrayValue ?? [])
     case "reasoning":
       let asSummary = item["content"] == nil
       let part = asSummary ? item["summary"]?[0] : item["content"]?[0]
-      return (.reasoning(id: id, asSummary: asSummary), part?["text"]?.stringValue ?? "", [])
-    case "function_call":
-      return (
-        .call(
-          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? "",
-          namespace: item["namespace"]?.stringValue),
-        item["arguments"]?.stringValue ?? "", []
-      )
-    case "custom_tool_call":
-      return (
-        .customCall(
-          id: id, callID: item["call_id"]?.stringValue ?? "", name: item["name"]?.stringValue ?? "",
-          namespace: item["namespace"]?.stringValue),
-        item["input"]?.stringValue ?? "", []
-      )
+      return (.init(.reasoning(asSummary: asSummary), id: id), part?["text"]?.stringValue ?? "", [])
+    case "function_call", "custom_tool_call":
+      let isCustom = item["type"] == "custom_tool_call"
+      let call = ResponseEventWriter.Item(
+        .call(isCustom: isCustom), id: id, callID: item["call_id"]?.stringValue ?? "",
+        name: item["name"]?.stringValue ?? "", namespace: item["namespace"]?.stringValue)
+      return (call, item[isCustom ? "input" : "arguments"]?.stringValue ?? "", [])
     default:
       return ClientToolItem.call(of: item).map {
-        (.clientCall(id: id, callID: $0.callID, tool: $0.tool), $0.arguments, [])
+        (.init(.clientCall, id: id, callID: $0.callID, name: $0.tool), $0.arguments, [])
       }
     }
   }

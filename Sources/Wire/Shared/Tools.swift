@@ -159,7 +159,7 @@ package struct Tool: Sendable, Equatable {
 
   /// The arguments of a call as an object. Text that is none (the answer was cut) is kept under the key that Anthropic's
   /// guide names.
-  static func object(of arguments: String) -> JSONValue {
+  package static func object(of arguments: String) -> JSONValue {
     guard !arguments.utf8.isEmpty else { return [:] }
     if let value = try? JSONValue(parsing: arguments), value.objectValue != nil { return value }
     return ["INVALID_JSON": .string(arguments)]

@@ -2,21 +2,20 @@
 //
 // Order for one choice: role, reasoning and content deltas, tool calls, finish; then once the usage, if it is wanted.
 
-package import JSON
+import JSON
+import Wire
 
 /// One event of a streamed chat completion: `chat.completion.chunk` with one choice.
-package struct ChatChunk: Sendable, Equatable {
+struct ChatChunk: Sendable, Equatable {
   /// What a chunk adds to its choice.
-  package enum Delta: Sendable, Equatable {
+  enum Delta: Sendable, Equatable {
     /// The first of each choice, sent when its first token has come.
     case role
     case reasoning(String)
     case content(String, logprobs: [LogprobEntry]?)
     /// The first fragment of a call, the only one with its id and name.
-    case toolCall(index: Int, id: String, name: String)
-    /// The same of a custom tool.
-    case customCall(index: Int, id: String, name: String)
-    /// The text of such a call.
+    case toolCall(index: Int, id: String, name: String, isCustom: Bool = false)
+    /// The text of a call of a custom tool.
     case customInput(index: Int, String)
     /// More of the JSON text of a call's arguments.
     case toolArguments(index: Int, String)
@@ -31,25 +30,18 @@ package struct ChatChunk: Sendable, Equatable {
   /// The member of messages that holds searches.
   static let searchesName = "file_search_calls"
 
-  package var header: AnswerHeader
-  package var choice: Int
-  package var delta: Delta
+  var header: AnswerHeader
+  var choice: Int
+  var delta: Delta
   /// Adds `"usage": null`, which announces that a usage chunk follows at the end.
-  package var announcesUsage: Bool
+  var announcesUsage: Bool
   /// Ids of the tokens that it adds; nil unless they are wanted.
-  package var tokens: [Int32]?
+  var tokens: [Int32]?
   /// Ids of the prompt, in the first chunk of an answer; nil unless they are wanted.
-  package var promptTokens: [Int32]?
-
-  package init(header: AnswerHeader, choice: Int, delta: Delta, announcesUsage: Bool) {
-    self.header = header
-    self.choice = choice
-    self.delta = delta
-    self.announcesUsage = announcesUsage
-  }
+  var promptTokens: [Int32]?
 
   /// The data of the event.
-  package var json: JSONValue {
+  var json: JSONValue {
     var logprobs: JSONValue = nil
     var finish: JSONValue = nil
     var malformed = 0
@@ -60,28 +52,16 @@ package struct ChatChunk: Sendable, Equatable {
     case .content(let text, let entries):
       members = ["content": .string(text)]
       logprobs = entries.map(LogprobEntry.chatJSON) ?? nil
-    case .toolCall(let index, let id, let name):
-      members = [
-        "tool_calls": [
-          [
-            "index": .int(index), "id": .string(id), "type": "function",
-            "function": ["name": .string(name), "arguments": ""],
-          ]
-        ]
-      ]
-    case .customCall(let index, let id, let name):
-      members = [
-        "tool_calls": [
-          [
-            "index": .int(index), "id": .string(id), "type": "custom",
-            "custom": ["name": .string(name), "input": ""],
-          ]
-        ]
-      ]
+    case .toolCall(let index, let id, let name, let isCustom):
+      members = Self.call(
+        index, [("id", .string(id)), ("type", isCustom ? "custom" : "function")],
+        isCustom
+          ? ("custom", ["name": .string(name), "input": ""])
+          : ("function", ["name": .string(name), "arguments": ""]))
     case .customInput(let index, let text):
-      members = ["tool_calls": [["index": .int(index), "custom": ["input": .string(text)]]]]
+      members = Self.call(index, [], ("custom", ["input": .string(text)]))
     case .toolArguments(let index, let text):
-      members = ["tool_calls": [["index": .int(index), "function": ["arguments": .string(text)]]]]
+      members = Self.call(index, [], ("function", ["arguments": .string(text)]))
     case .search(let item): members = .object(JSONObject([(Self.searchesName, .array([item]))]))
     case .citation(let citation): members = ["annotations": [citation.chatJSON]]
     case .finish(let reason, let malformedCalls):
@@ -99,8 +79,14 @@ package struct ChatChunk: Sendable, Equatable {
     return .object(body)
   }
 
+  private static func call(_ index: Int, _ head: [(String, JSONValue)], _ tool: (String, JSONValue))
+    -> JSONValue
+  {
+    ["tool_calls": [.object(JSONObject([("index", .int(index))] + head + [tool]))]]
+  }
+
   /// The chunk after the last finish: no choices, only counts.
-  package static func usage(_ usage: Usage, header: AnswerHeader) -> JSONValue {
+  static func usage(_ usage: Usage, header: AnswerHeader) -> JSONValue {
     .object(body(header, choices: [], usage: usage.json))
   }
 

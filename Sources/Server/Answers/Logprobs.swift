@@ -3,50 +3,32 @@
 import JSON
 
 /// A token as clients see it.
-package struct LogprobEntry: Sendable, Equatable {
+struct LogprobEntry: Sendable, Equatable {
   /// A token that might have stood there.
-  package struct Alternative: Sendable, Equatable {
+  struct Alternative: Sendable, Equatable {
     /// Its text, which may be a part of a character.
-    package var bytes: [UInt8]
+    var bytes: [UInt8]
     /// Natural logarithm of the probability; nil when nothing predicted the token.
-    package var logprob: Float?
-
-    package init(bytes: [UInt8], logprob: Float?) {
-      self.bytes = bytes
-      self.logprob = logprob
-    }
+    var logprob: Float?
   }
 
-  package var token: Alternative
+  var token: Alternative
   /// Most likely first.
-  package var top: [Alternative]
-
-  package init(token: Alternative, top: [Alternative]) {
-    self.token = token
-    self.top = top
-  }
+  var top: [Alternative]
 }
 
 /// A token of a prompt with its alternatives, as vLLM tells it: an object by token id.
-package struct PromptLogprobEntry: Sendable {
+struct PromptLogprobEntry: Sendable {
   /// A token that stands or might have stood there.
-  package struct Candidate: Sendable {
-    package var id: Int32
-    package var alternative: LogprobEntry.Alternative
+  struct Candidate: Sendable {
+    var id: Int32
+    var alternative: LogprobEntry.Alternative
     /// 1 for the likeliest.
-    package var rank: Int
-
-    package init(id: Int32, alternative: LogprobEntry.Alternative, rank: Int) {
-      self.id = id
-      self.alternative = alternative
-      self.rank = rank
-    }
+    var rank: Int
   }
 
   /// The token itself first.
-  package var candidates: [Candidate]
-
-  package init(candidates: [Candidate]) { self.candidates = candidates }
+  var candidates: [Candidate]
 
   var json: JSONValue {
     var object = JSONObject()
@@ -61,30 +43,12 @@ package struct PromptLogprobEntry: Sendable {
 }
 
 /// What a request may ask to be told of tokens, beside the answer: members of a choice or a body, as vLLM has them.
-package struct TokenDetails: Sendable {
-  /// Entries of the prompt's tokens, made when they are written; nil for the first, which nothing predicts.
-  package struct PromptList: Sendable {
-    package let count: Int
-    private let entry: @Sendable (Int) -> PromptLogprobEntry?
-
-    package init(count: Int, entry: @escaping @Sendable (Int) -> PromptLogprobEntry?) {
-      self.count = count
-      self.entry = entry
-    }
-
-    var parts: JSONParts { .list(count: count) { .value(entry($0)?.json ?? .null) } }
-  }
-
-  package var promptLogprobs: PromptList?
-  package var promptTokens: [Int32]?
+struct TokenDetails {
+  /// Entries of the prompt's tokens, null for the first, which nothing predicts.
+  var promptLogprobs: JSONParts?
+  var promptTokens: [Int32]?
   /// Of the answer, or of what a chunk adds.
-  package var tokens: [Int32]?
-
-  package init(promptLogprobs: PromptList? = nil, promptTokens: [Int32]? = nil, tokens: [Int32]? = nil) {
-    self.promptLogprobs = promptLogprobs
-    self.promptTokens = promptTokens
-    self.tokens = tokens
-  }
+  var tokens: [Int32]?
 
   private static func list(_ ids: [Int32]) -> JSONParts {
     .list(count: ids.count) { .value(.int(Int(ids[$0]))) }
@@ -93,7 +57,7 @@ package struct TokenDetails: Sendable {
   /// Those that are there.
   var members: [(String, JSONParts)] {
     var members: [(String, JSONParts)] = []
-    if let promptLogprobs { members.append(("prompt_logprobs", promptLogprobs.parts)) }
+    if let promptLogprobs { members.append(("prompt_logprobs", promptLogprobs)) }
     if let promptTokens { members.append(("prompt_token_ids", Self.list(promptTokens))) }
     if let tokens { members.append(("token_ids", Self.list(tokens))) }
     return members
@@ -105,24 +69,6 @@ package struct TokenDetails: Sendable {
   }
 }
 
-/// Log probabilities of an answer's tokens, made when they are written: as text each takes up to two kilobytes.
-package struct LogprobList: Sendable {
-  package let count: Int
-  private let entry: @Sendable (Int) -> LogprobEntry
-
-  package init(count: Int, entry: @escaping @Sendable (Int) -> LogprobEntry) {
-    self.count = count
-    self.entry = entry
-  }
-
-  package init(_ entries: [LogprobEntry]) { self.init(count: entries.count) { entries[$0] } }
-
-  /// `logprobs` of a chat answer: `{"content": [...], "refusal": null}`.
-  var chatParts: JSONParts {
-    .object([("content", .list(count: count) { .value(entry($0).chatJSON) }), ("refusal", .value(nil))])
-  }
-}
-
 extension LogprobEntry {
   /// An entry of `logprobs.content` in chat answers.
   var chatJSON: JSONValue {
@@ -131,7 +77,12 @@ extension LogprobEntry {
     return .object(entry)
   }
 
-  /// `{"content": [...], "refusal": null}`.
+  /// `logprobs` of a chat answer, made when it is written: as text each entry takes up to two kilobytes.
+  static func chatParts(count: Int, _ entry: @escaping (Int) -> LogprobEntry) -> JSONParts {
+    .object([("content", .list(count: count) { .value(entry($0).chatJSON) }), ("refusal", .value(nil))])
+  }
+
+  /// The same of a chunk.
   static func chatJSON(_ entries: [LogprobEntry]) -> JSONValue {
     ["content": .array(entries.map(\.chatJSON)), "refusal": nil]
   }
@@ -163,40 +114,21 @@ extension LogprobEntry.Alternative {
   }
 }
 
-/// `logprobs` of a legacy completion: parallel arrays.
-package struct LegacyLogprobs: Sendable {
-  /// One token of the text.
-  package struct Entry: Sendable, Equatable {
-    package var logprob: LogprobEntry
-    /// Where the token's text begins in the choice's text, in Unicode scalars.
-    package var offset: Int
+/// A token of a legacy completion's text.
+struct LegacyLogprob {
+  var logprob: LogprobEntry
+  /// Where the token's text begins in the choice's text, in Unicode scalars.
+  var offset: Int
 
-    package init(logprob: LogprobEntry, offset: Int) {
-      self.logprob = logprob
-      self.offset = offset
-    }
-  }
-
-  package let count: Int
-  private let entry: @Sendable (Int) -> Entry
-
-  /// Entries are made when they are written, once for each of the four arrays.
-  package init(count: Int, entry: @escaping @Sendable (Int) -> Entry) {
-    self.count = count
-    self.entry = entry
-  }
-
-  package init(entries: [Entry]) { self.init(count: entries.count) { entries[$0] } }
-
-  /// The member `logprobs`.
-  var parts: JSONParts {
-    func list(_ value: @escaping (Entry) -> JSONValue) -> JSONParts {
+  /// The member `logprobs`: parallel arrays. Entries are made when they are written, once for each of the four.
+  static func parts(count: Int, _ entry: @escaping (Int) -> LegacyLogprob) -> JSONParts {
+    func list(_ value: @escaping (LegacyLogprob) -> JSONValue) -> JSONParts {
       .list(count: count) { .value(value(entry($0))) }
     }
     return .object([
       ("tokens", list { .string($0.logprob.token.legacyName) }),
       ("token_logprobs", list { $0.logprob.token.number }),
-      ("top_logprobs", list { Self.top(of: $0.logprob) }), ("text_offset", list { .int($0.offset) }),
+      ("top_logprobs", list { top(of: $0.logprob) }), ("text_offset", list { .int($0.offset) }),
     ])
   }
 

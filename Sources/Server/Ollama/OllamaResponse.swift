@@ -1,52 +1,43 @@
 // What Ollama's clients read of an answer: lines of JSON, of which the last has the counts.
 
-package import JSON
+import JSON
+import Wire
 
 /// Makes the objects of one answer, whole or in lines.
-package struct OllamaResponse: Sendable {
+struct OllamaResponse: Sendable {
   /// Of /api/chat, whose answers have a message; those of /api/generate have a text.
-  package var isChat: Bool
+  var isChat: Bool
   /// As the client named it.
-  package var model: String
+  var model: String
   /// RFC 3339, UTC.
-  package var created: String
-
-  package init(isChat: Bool, model: String, created: String) {
-    self.isChat = isChat
-    self.model = model
-    self.created = created
-  }
+  var created: String
 
   /// What an answer says, or a part of it.
-  package struct Content: Sendable {
-    package var text = ""
-    package var thinking = ""
-    package var calls: [ToolCall] = []
-    package var logprobs: [LogprobEntry]?
-
-    package init() {}
+  struct Content: Sendable {
+    var text = ""
+    var thinking = ""
+    var calls: [ToolCall] = []
+    var logprobs: [LogprobEntry]?
   }
 
   /// The counts and times of an answer; times in seconds.
-  package struct Counts: Sendable {
-    package var total = 0.0
-    package var load = 0.0
-    package var promptTokens = 0
-    package var cachedTokens = 0
-    package var promptSeconds = 0.0
-    package var tokens = 0
-    package var seconds = 0.0
-
-    package init() {}
+  struct Counts: Sendable {
+    var total = 0.0
+    var load = 0.0
+    var promptTokens = 0
+    var cachedTokens = 0
+    var promptSeconds = 0.0
+    var tokens = 0
+    var seconds = 0.0
   }
 
   /// A line of a stream that is not the last.
-  package func part(_ content: Content) -> JSONValue { .object(members(content, isDone: false)) }
+  func part(_ content: Content) -> JSONValue { .object(members(content, isDone: false)) }
 
   /// The last line, or the whole answer.
   ///
   /// - Parameter reason: `stop`, `length`, `load` or `unload`.
-  package func last(_ content: Content, reason: String, _ counts: Counts) -> JSONValue {
+  func last(_ content: Content, reason: String, _ counts: Counts) -> JSONValue {
     var object = members(content, isDone: true)
     object["done_reason"] = .string(reason)
     for (name, value) in [
@@ -86,7 +77,7 @@ package struct OllamaResponse: Sendable {
   }
 
   /// What is measured is more than nothing.
-  package static func nanoseconds(_ seconds: Double) -> Int {
+  static func nanoseconds(_ seconds: Double) -> Int {
     max(1, Int((min(max(0, seconds), 1e9) * 1e9).rounded()))
   }
 }

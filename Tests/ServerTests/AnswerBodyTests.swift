@@ -4,6 +4,8 @@ import JSON
 import Testing
 import Wire
 
+@testable import Server
+
 private let header = AnswerHeader(id: "chatcmpl-1", created: 7, model: "m", systemFingerprint: "fp")
 private let usage = Usage(promptTokens: 11, cachedTokens: 4, completionTokens: 7, reasoningTokens: 2)
 private let usageText =
@@ -25,10 +27,9 @@ private func chunkText(
     + #""choices":[{"index":0,"delta":\#(delta),"logprobs":\#(logprobs),"finish_reason":\#(finish)}]\#(usage)}"#
 }
 
-struct ResponseTests {
+@Suite struct AnswerBodyTests {
   @Test func `a chat body has every member that clients demand`() {
-    let choice = ChatChoice(
-      index: 0, content: "Hi", reasoning: nil, toolCalls: [], logprobs: nil, finish: .stop)
+    let choice = ChatChoice(index: 0, content: "Hi")
     #expect(
       ChatResponse(header: header, choices: [choice], usage: usage).json.text
         == #"{"id":"chatcmpl-1","object":"chat.completion","created":7,"model":"m","system_fingerprint":"fp","#
@@ -39,14 +40,14 @@ struct ResponseTests {
 
   @Test func `content is null beside tool calls and empty otherwise`() {
     let calling = ChatChoice(
-      index: 1, content: "", reasoning: "Let me see.", toolCalls: [call], logprobs: nil, finish: .toolCalls)
+      index: 1, content: "", reasoning: "Let me see.", toolCalls: [call], finish: .toolCalls)
     let body = ChatResponse(header: header, choices: [calling], usage: usage).json
     #expect(
       body["choices"]?[0]?["message"]?.text
         == #"{"role":"assistant","content":null,"refusal":null,"annotations":[],"reasoning_content":"Let me see.","#
         + #""tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}"#
     )
-    let cut = ChatChoice(index: 0, content: "", reasoning: "a", toolCalls: [], logprobs: nil, finish: .length)
+    let cut = ChatChoice(index: 0, content: "", reasoning: "a", finish: .length)
     let cutBody = ChatResponse(header: header, choices: [cut], usage: usage).json
     #expect(cutBody["choices"]?[0]?["message"]?["content"] == "")
     #expect(cutBody["choices"]?[0]?["finish_reason"] == "length")
@@ -91,7 +92,7 @@ struct ResponseTests {
   }
 
   @Test func `legacy log probabilities are parallel arrays, null where nothing predicts`() {
-    let entries: [LegacyLogprobs.Entry] = [
+    let entries: [LegacyLogprob] = [
       .init(logprob: LogprobEntry(token: .init(bytes: Array("a".utf8), logprob: nil), top: []), offset: 0),
       .init(
         logprob: LogprobEntry(
@@ -106,16 +107,11 @@ struct ResponseTests {
           token: .init(bytes: [0x63], logprob: -5), top: [.init(bytes: [0x62], logprob: -2)]), offset: 2),
       .init(logprob: LogprobEntry(token: .init(bytes: [0x64], logprob: -6), top: []), offset: 3),
     ]
-    let choice = CompletionChoice(
-      index: 0, text: "a", logprobs: LegacyLogprobs(entries: entries), finish: .length)
     #expect(
-      CompletionResponse(header: header, choices: [choice], usage: .absent).json.text
-        == #"{"id":"chatcmpl-1","object":"text_completion","created":7,"model":"m","system_fingerprint":"fp","#
-        + #""choices":[{"text":"a","index":0,"logprobs":{"tokens":["a","bytes:\\xe2","c","d"],"#
-        + #""token_logprobs":[null,-1.0,-5.0,-6.0],"#
+      LegacyLogprob.parts(count: entries.count) { entries[$0] }.json.text
+        == #"{"tokens":["a","bytes:\\xe2","c","d"],"token_logprobs":[null,-1.0,-5.0,-6.0],"#
         + #""top_logprobs":[null,{"bytes:\\xe2":-1.0,"b":-2.0},{"b":-2.0,"c":-5.0},{"d":-6.0}],"#
-        + #""text_offset":[0,1,2,3]},"finish_reason":"length"}]}"#
-    )
+        + #""text_offset":[0,1,2,3]}"#)
   }
 
   @Test func `models are listed with their four members and the context length`() {
