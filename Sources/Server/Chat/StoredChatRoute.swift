@@ -22,7 +22,8 @@ struct StoredChatRoute {
         .get(one, "retrieveChatCompletion", "A stored completion", gives: "ChatCompletion", route.retrieve),
         .post(
           one, "updateChatCompletion", "Changes the metadata of a stored completion",
-          reads: .named("ChatCompletionUpdate", like: ["metadata": ["topic": "farewells"]]),
+          reads: .of(
+            StoredChatUpdate.self, "ChatCompletionUpdate", like: ["metadata": ["topic": "farewells"]]),
           gives: "ChatCompletion", route.update),
         .delete(one, "deleteChatCompletion", "Forgets a stored completion", gives: "Deleted", route.delete),
         .get(
@@ -66,19 +67,19 @@ struct StoredChatRoute {
   }
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let (metadata, ignored) = try StoredChat.update(http.jsonBody(context.memory))
-    try server.checkUnknown(ignored)
+    let body = try StoredChatUpdate(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
     let records = server.records(for: context)
     let id = id(http)
     let changed = try storing { () throws(PlatformError) in
-      try records.updateCompletion(id) { $0.head.metadata = metadata }
+      try records.updateCompletion(id) { $0.head.metadata = body.metadata }
     }
     guard let changed else {
       try records.check()
       throw .completionNotFound(id)
     }
     var response = Response(json: changed.json)
-    response.nameIgnored(ignored)
+    response.nameIgnored(body.ignored)
     return response
   }
 

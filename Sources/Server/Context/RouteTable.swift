@@ -134,23 +134,13 @@ struct DescribedBody: Sendable {
   let name: String
   /// Instead of the smallest body that the reader takes.
   let example: JSONValue?
-  let read: (@Sendable (inout Fields) throws(APIError) -> Void)?
-
-  /// A body whose schema stands in the document as text.
-  static func named(_ name: String, like example: JSONValue) -> DescribedBody {
-    DescribedBody(name: name, example: example, read: nil)
-  }
-
-  private init(name: String, example: JSONValue?, read: (@Sendable (inout Fields) throws(APIError) -> Void)?)
-  {
-    (self.name, self.example, self.read) = (name, example, read)
-  }
+  let read: @Sendable (inout Fields) throws(APIError) -> Void
 
   init(
     _ name: String, like example: JSONValue? = nil,
     _ read: @escaping @Sendable (inout Fields) throws(APIError) -> Void
   ) {
-    self.init(name: name, example: example, read: read)
+    (self.name, self.example, self.read) = (name, example, read)
   }
 
   /// - Parameters:

@@ -115,7 +115,7 @@ struct OpenAPIDocument {
   /// A body that a server with a model `demo` takes; ids and the names of other models are made up.
   private func example(of body: DescribedBody) -> JSONValue {
     if let example = body.example { return example }
-    let notes = body.read.flatMap { try? FieldNotes(limits: limits, of: $0) }
+    let notes = try? FieldNotes(limits: limits, of: body.read)
     return notes.map { .object($0.example) } ?? .null
   }
 

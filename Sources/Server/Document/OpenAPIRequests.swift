@@ -6,7 +6,7 @@ import Wire
 enum OpenAPIRequests {
   /// Optional members may also be null: that is the same as leaving them out.
   ///
-  /// - Parameter bodies: all that are read; most describe themselves.
+  /// - Parameter bodies: all that are read; they describe themselves.
   static func schemas(_ limits: RequestLimits, _ bodies: [DescribedBody]) throws(JSONError) -> JSONObject {
     let text =
       "{\(ollama), \(parts(limits)), \(messages(limits)), \(OpenAPIVectorStores.requests), "
@@ -14,8 +14,7 @@ enum OpenAPIRequests {
     guard var all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     for body in bodies {
       // An example that its own reader refuses leaves a schema that takes nothing.
-      guard let read = body.read else { continue }
-      all[body.name] = try (try? FieldNotes(limits: limits, of: read))?.schema() ?? false
+      all[body.name] = try (try? FieldNotes(limits: limits, of: body.read))?.schema() ?? false
     }
     return JSONObject(all.entries.map { ($0.key, withNulls($0.value)) })
   }
@@ -57,15 +56,6 @@ enum OpenAPIRequests {
     default: return schema
     }
   }
-
-  /// What describes a request to a provider and changes nothing here.
-  static let descriptions = #"""
-    "metadata": {"$ref": "#/components/schemas/Metadata"},
-    "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
-    "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
-    "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
-    "prompt_cache_retention": {"type": "string"}
-    """#
 
   private static func parts(_ limits: RequestLimits) -> String {
     #"""

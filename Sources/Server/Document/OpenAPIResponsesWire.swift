@@ -1,15 +1,6 @@
 // The part of /openapi.json that is about Responses and Conversations.
 
 enum OpenAPIResponsesWire {
-  /// What describes a request to a provider and changes nothing here.
-  private static let descriptions = #"""
-    "metadata": {"$ref": "#/components/schemas/Metadata"},
-    "store": {"type": "boolean"}, "user": {"type": "string"}, "safety_identifier": {"type": "string"},
-    "service_tier": {"enum": ["auto", "default", "flex", "scale", "priority", "fast"]},
-    "prompt_cache_key": {"type": "string"}, "prompt_cache_options": {"type": "object"},
-    "prompt_cache_retention": {"type": "string"}
-    """#
-
   /// As JSON Schema, members of an object.
   static let requests = #"""
     "ResponsesTool": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"},
@@ -17,13 +8,7 @@ enum OpenAPIResponsesWire {
       "parameters": {"type": "object"}, "strict": {"type": "boolean"}, "defer_loading": {"type": "boolean"},
       "execution": {"enum": ["server", "client"]}}},
     "InputItem": {"type": "object", "anyOf": [{"required": ["type"], "properties": {"type": {"type": "string"}}},
-      {"required": ["role"], "properties": {"role": {"type": "string"}}}]},
-    "ConversationRequest": {"type": "object", "properties": {\#(descriptions),
-      "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}},
-    "ChatCompletionUpdate": {"type": "object", "required": ["metadata"], "properties": {\#(descriptions)}},
-    "ConversationUpdate": {"type": "object", "properties": {\#(descriptions)}},
-    "ConversationItemsRequest": {"type": "object", "required": ["items"], "properties": {
-      "items": {"type": "array", "maxItems": 20, "items": {"$ref": "#/components/schemas/InputItem"}}}}
+      {"required": ["role"], "properties": {"role": {"type": "string"}}}]}
     """#
 
   // MARK: Answers

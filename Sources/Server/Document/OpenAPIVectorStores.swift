@@ -27,8 +27,6 @@ enum OpenAPIVectorStores {
       {"type": "object", "required": ["type", "filters"], "properties": {"type": {"enum": ["and", "or"]},
         "filters": {"type": "array", "minItems": 1, "maxItems": 63,
           "items": {"$ref": "#/components/schemas/AttributeFilter"}}}}]},
-    "AttributesRequest": {"type": "object", "required": ["attributes"], "properties": {
-      "attributes": {"anyOf": [{"$ref": "#/components/schemas/Attributes"}, {"type": "null"}]}}},
     "RankingOptions": {"type": "object", "properties": {
       "ranker": {"enum": ["none", "auto", "default-2024-11-15"]},
       "score_threshold": {"type": "number", "minimum": 0, "maximum": 1},

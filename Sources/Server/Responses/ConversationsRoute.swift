@@ -16,13 +16,13 @@ struct ConversationsRoute {
       [
         .post(
           "/v1/conversations", "createConversation", "Begins a conversation",
-          reads: .named("ConversationRequest", like: ["metadata": ["topic": "greetings"]]),
+          reads: .of(ConversationRequest.self, like: ["metadata": ["topic": "greetings"]]),
           gives: "Conversation", route.create
         ) { $0.bodyIsOptional = true },
         .get(one, "retrieveConversation", "A conversation", gives: "Conversation", route.retrieve),
         .post(
           one, "updateConversation", "Changes its metadata",
-          reads: .named("ConversationUpdate", like: ["metadata": ["topic": "farewells"]]),
+          reads: .of(ConversationRequest.self, like: ["metadata": ["topic": "farewells"]]),
           gives: "Conversation", route.update),
         .delete(one, "deleteConversation", "Forgets a conversation", gives: "Deleted", route.delete),
         .get(one + "/items", "listConversationItems", "Its items", gives: "ItemList", route.items) {
@@ -30,10 +30,13 @@ struct ConversationsRoute {
         },
         .post(
           one + "/items", "addConversationItems", "Adds items",
-          reads: .named(
+          reads: DescribedBody(
             "ConversationItemsRequest",
-            like: ["items": [["type": "message", "role": "user", "content": "Hello!"]]]),
-          gives: "ItemList", route.addItems),
+            like: ["items": [["type": "message", "role": "user", "content": "Hello!"]]]
+          ) { (fields) throws(APIError) in
+            _ = try ConversationRequest(&fields)
+            fields.need("items")
+          }, gives: "ItemList", route.addItems),
         .get(one + "/items/:item", "retrieveConversationItem", "One item", gives: "Item", route.item),
         .delete(
           one + "/items/:item", "deleteConversationItem", "Removes an item", gives: "Conversation",
@@ -83,10 +86,8 @@ struct ConversationsRoute {
   }
 
   /// The body, which may be missing where every field is optional.
-  private func body(_ http: Request, _ context: ConnectionContext) throws(APIError)
-    -> ConversationObject.Request
-  {
-    try ConversationObject.Request(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+  private func body(_ http: Request, _ context: ConnectionContext) throws(APIError) -> ConversationRequest {
+    try ConversationRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
   }
 
   private func read(_ items: JSONValue?, _ records: ClientRecords) throws(APIError) -> ResponsesInput {
@@ -164,11 +165,7 @@ struct ConversationsRoute {
     try checkSize(http, stored: try object(http, context).bytes)
     try claimForStoring(http, context)
     let body = try body(http, context)
-    guard let value = body.items else {
-      throw APIError(
-        status: 400, code: "missing_required_parameter", param: "items",
-        message: "Missing required parameter: 'items'.")
-    }
+    guard let value = body.items else { throw .missing("items") }
     let items = try read(value, records(context)).items
     _ = try change(id, context) { $0.items += items }
     server.models.observe()

@@ -43,10 +43,10 @@ struct FilesRoute {
     func text(_ name: String) -> String? {
       parts.first { $0.name == name }.map { String(decoding: $0.body, as: UTF8.self) }
     }
-    guard let file = parts.first(where: { $0.name == "file" }) else { throw .missingParameter("file") }
+    guard let file = parts.first(where: { $0.name == "file" }) else { throw .missing("file") }
     // Anthropic's API has no purposes.
     guard let purpose = text("purpose") ?? (http.isMessagesClient ? "user_data" : nil) else {
-      throw .missingParameter("purpose")
+      throw .missing("purpose")
     }
     try Self.check(purpose: purpose)
     guard file.body.count <= library.settings.fileBytes else {
@@ -196,12 +196,6 @@ extension APIError {
       status: 413, code: "file_too_large", param: param,
       message:
         "The file has \(bytes) bytes; at most \(library.settings.fileBytes) are taken (--max-file-bytes).")
-  }
-
-  static func missingParameter(_ name: String) -> APIError {
-    APIError(
-      status: 400, code: "missing_required_parameter", param: name,
-      message: "Missing required parameter: '\(name)'.")
   }
 }
 

@@ -24,7 +24,7 @@ struct StoreFilesRoute {
         files + "/:file", "retrieveVectorStoreFile", "A file of a store", gives: "VectorStoreFile", retrieve),
       .post(
         files + "/:file", "updateVectorStoreFile", "Changes the attributes of a file",
-        reads: .named("AttributesRequest", like: ["attributes": ["year": 2025]]), gives: "VectorStoreFile",
+        reads: .of(AttributesRequest.self, like: ["attributes": ["year": 2025]]), gives: "VectorStoreFile",
         update),
       .delete(
         files + "/:file", "deleteVectorStoreFile", "Takes a file out of a store", gives: "Deleted", delete),
@@ -134,14 +134,13 @@ struct StoreFilesRoute {
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
-    var fields = try Fields(http.jsonBody(context.memory))
-    guard let attributes = try Attributes.attributes(&fields) else { throw .missingParameter("attributes") }
-    try server.checkUnknown(fields.unread)
+    let body = try AttributesRequest(http.jsonBody(context.memory))
+    try server.checkUnknown(body.ignored)
     let changed = try server.library().changeEntry(entry.file, store: entry.store) {
-      $0.attributes = attributes
+      $0.attributes = body.attributes
     }
     guard let changed else { throw .notFound("file in the vector store", entry.file) }
-    return answer(changed, fields.unread)
+    return answer(changed, body.ignored)
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

@@ -66,7 +66,7 @@ struct UploadsRoute {
       let part = try http.form("A part is sent as multipart/form-data with 'data'.").first(where: {
         $0.name == "data"
       })
-    else { throw .missingParameter("data") }
+    else { throw .missing("data") }
     let id = "part_" + server.settings.makeID()
     guard try library.add(part: id, part.body, to: upload) else {
       throw .invalidValue(

@@ -23,14 +23,18 @@ package enum StoredChat {
   package static func deleted(_ id: String) -> JSONValue {
     ["id": .string(id), "object": "chat.completion.deleted", "deleted": true]
   }
+}
 
-  /// The body of POST /v1/chat/completions/{id}: the metadata that it is to have.
-  ///
-  /// - Returns: them, and fields that nobody knows.
-  package static func update(_ body: JSONValue) throws(APIError) -> (metadata: JSONValue, ignored: [String]) {
-    var fields = try Fields(body)
-    guard fields.object["metadata"] != nil else { throw .missing("metadata") }
+/// POST /v1/chat/completions/{id}.
+package struct StoredChatUpdate: RequestBody {
+  /// What the completion is to have; empty for `null`.
+  package let metadata: JSONValue
+  package var ignored: [String] = []
+
+  package init(_ fields: inout Fields) throws(APIError) {
+    fields.rule(#"{"required": ["metadata"]}"#)
+    guard fields.isNoted || fields.object["metadata"] != nil else { throw .missing("metadata") }
     try GenerationOptions.acceptDescriptions(&fields)
-    return (fields.value("metadata") ?? [:], fields.unread)
+    metadata = fields.value("metadata") ?? [:]
   }
 }

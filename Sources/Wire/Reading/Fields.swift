@@ -93,7 +93,7 @@ package struct Fields {
   var noted: Set<String> { Set(notes?.notes.map(\.name) ?? []) }
 
   /// Says that a field must be there, where others than its reader see to it.
-  func need(_ field: String) { _ = notes?.require(field) }
+  package func need(_ field: String) { _ = notes?.require(field) }
 
   /// Whether this is no request: its fields are noted.
   var isNoted: Bool { notes != nil }

@@ -231,35 +231,30 @@ package enum ConversationObject {
   package static func deleted(_ id: String) -> JSONValue {
     ["id": .string(id), "object": "conversation.deleted", "deleted": true]
   }
+}
+
+/// The body of a new conversation, of an update, or of new items.
+package struct ConversationRequest: RequestBody {
+  package let metadata: JSONValue?
+  /// An array of items, not read yet.
+  package let items: JSONValue?
+  package var ignored: [String] = []
 
   /// Items that one request may bring.
   private static let itemLimit = 20
 
-  /// The body of a new conversation, of an update, or of new items.
-  package struct Request: Sendable {
-    package var metadata: JSONValue?
-    /// An array of items, not read yet.
-    package var items: JSONValue?
-    /// Fields that nobody knows.
-    package var ignored: [String]
-
-    /// - Throws: 400 for a field of the wrong type, or for too many items.
-    package init(_ body: JSONValue) throws(APIError) {
-      var fields = try Fields(body)
-      try GenerationOptions.acceptDescriptions(&fields)
-      metadata = fields.value("metadata")
-      items = fields.value("items")
-      if let items {
-        guard let array = items.arrayValue else {
-          throw .wrongType("items", expected: "an array of items", found: items)
-        }
-        guard array.count <= itemLimit else {
-          throw APIError(
-            status: 400, code: "array_above_max_length", param: "items",
-            message: "Invalid 'items': the array has \(array.count) elements, more than \(itemLimit).")
-        }
-      }
-      ignored = fields.unread
+  package init(_ fields: inout Fields) throws(APIError) {
+    try GenerationOptions.acceptDescriptions(&fields)
+    metadata = fields.value("metadata")
+    items = fields.value("items", Shape.array(of: Shape.named("InputItem"), 0...Self.itemLimit))
+    guard let items else { return }
+    guard let array = items.arrayValue else {
+      throw .wrongType("items", expected: "an array of items", found: items)
+    }
+    guard array.count <= Self.itemLimit else {
+      throw APIError(
+        status: 400, code: "array_above_max_length", param: "items",
+        message: "Invalid 'items': the array has \(array.count) elements, more than \(Self.itemLimit).")
     }
   }
 }

@@ -170,6 +170,20 @@ package struct StoreFileRequest: RequestBody {
   }
 }
 
+/// POST /v1/vector_stores/{id}/files/{id}.
+package struct AttributesRequest: RequestBody {
+  /// Empty for `null`.
+  package let attributes: JSONObject
+  package var ignored: [String] = []
+
+  package init(_ fields: inout Fields) throws(APIError) {
+    let given = try Attributes.attributes(&fields)
+    fields.rule(#"{"required": ["attributes"]}"#)
+    guard fields.isNoted || given != nil else { throw .missing("attributes") }
+    attributes = given ?? JSONObject()
+  }
+}
+
 /// POST /v1/vector_stores/{id}/file_batches.
 package struct FileBatchRequest: RequestBody {
   package let files: [StoreFileRequest]
