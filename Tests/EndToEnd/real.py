@@ -186,9 +186,10 @@ def beside_llama_cpp(file, path):
         if at is None:
             same += 1
             continue
-        best = {entry["id"]: entry["logprob"] for entry in chances[at]["top_logprobs"]}
-        assert theirs[at] in best, (prompt, at, best, theirs[at])
-        near.append(max(best.values()) - best[theirs[at]])
+        best = {bytes(entry["bytes"] or []): entry["logprob"] for entry in chances[at]["top_logprobs"]}
+        word = other.detokenize([theirs[at]], special=True)
+        assert word in best, (prompt, at, best, word)
+        near.append(max(best.values()) - best[word])
     print(f"      {same} of {len(PROMPTS)} answers of 100 tokens are llama.cpp's; the others part where its token is at most "
           f"{max(near, default=0):.2f} nats behind")
     assert max(near, default=0) < 1, near
