@@ -76,13 +76,32 @@ import Testing
   }
 
   @Test func `a setting of which nothing is known is told`() throws {
+    #expect(try unknown("llama-tiny-q3", ["residual_twist": 2]) == ["residual_twist"])
+  }
+
+  @Test func `a setting that another one makes idle is not told`() throws {
+    let length: JSONValue = ["original_max_position_embeddings": 4096]
+    #expect(try unknown("llama-tiny-q3", length) == [])
+    let stretched: JSONValue = [
+      "original_max_position_embeddings": 4096, "rope_scaling": ["type": "linear", "factor": 2],
+    ]
+    #expect(try unknown("llama-tiny-q3", stretched) == ["original_max_position_embeddings"])
+    #expect(try unknown("llama-tiny-q3", ["num_experts_per_tok": 8, "num_local_experts": 0]) == [])
+    #expect(
+      try unknown("llama-tiny-q3", ["num_experts_per_tok": 8, "num_experts": 4])
+        == ["num_experts", "num_experts_per_tok"])
+    #expect(
+      try unknown("smollm3-tiny", ["no_rope_layers": [1, 1, 1, 0, 1], "no_rope_layer_interval": 4]) == [])
+  }
+
+  private func unknown(_ name: String, _ changes: JSONValue) throws -> [String] {
     var unknown: [String] = []
-    try withChanges(TestData.fixtures + "/models/llama-tiny-q3", ["residual_twist": 2]) { path in
+    try withChanges(TestData.fixtures + "/models/" + name, changes) { path in
       _ = try ModelFamily.load(
         try ModelFolder(path: path), compute: try ComputeContext(threads: 1)
       ) { unknown = $0 }
     }
-    #expect(unknown == ["residual_twist"])
+    return unknown
   }
 
   @Test func `values that say nothing are no setting`() throws {

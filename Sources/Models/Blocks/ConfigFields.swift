@@ -26,6 +26,11 @@ struct ConfigFields {
 
   func value(_ key: String) -> JSONValue? {
     reads?.insert(prefix + key)
+    return look(key)
+  }
+
+  /// The value, which does not count as read.
+  func look(_ key: String) -> JSONValue? {
     guard let value = object[key], !value.isNull else { return nil }
     return value
   }

@@ -70,12 +70,28 @@ enum UnreadSettings {
     "vision_", "image_", "video_", "audio_", "mm_", "boi_", "eoi_", "vit_",
   ]
 
+  /// Counts of experts, which dense models of a family with experts keep as 0.
+  private static let expertCounts = ["num_local_experts", "num_experts", "n_routed_experts"]
+
+  /// Keys that mean nothing beside another, or without one: published configs of SmolLM3 list their layers and keep the
+  /// interval, Phi-4 keeps the length before a stretching that it lacks, a dense Granite 4 its experts per token.
+  private static func isIdle(_ key: String, in config: ConfigFields) -> Bool {
+    switch key {
+    case "no_rope_layer_interval": config.look("no_rope_layers") != nil
+    case "original_max_position_embeddings": config.look("rope_scaling") == nil
+    case "num_experts_per_tok": expertCounts.allSatisfy { (config.look($0) ?? 0) == 0 }
+    case let count where expertCounts.contains(count): config.look(count) == 0
+    default: false
+    }
+  }
+
   /// Keys that say something, that the model's family did not read, and of which nothing is known: they are told.
   static func unknown(_ config: ConfigFields, read keys: ReadKeys) -> [String] {
     let known = Set(neutral.map(\.key) + ["layer_types"])
     return config.names.filter { name in
       let key = name.split(separator: ".").last.map(String.init) ?? name
       return !keys.contains(name) && !known.contains(key) && !harmless.contains(key)
+        && !isIdle(key, in: config)
         && !harmlessEndings.contains { key.hasSuffix($0) }
         && !harmlessBeginnings.contains { key.hasPrefix($0) }
     }
