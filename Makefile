@@ -7,6 +7,8 @@ PORT       ?= 8080
 PYTHON     ?= python3
 # More flags for the compiler of the tests, such as -Xswiftc -warnings-as-errors.
 FLAGS      ?=
+# Without debug information a third less time is compiled (Server: 10 to 16 s against 20 to 24) and half as much is written.
+DEBUG      := -debug-info-format none
 MIN_SWIFT  := 6.2
 BINARY     := .build/release/mlxserve
 VENV       := .venv
@@ -105,7 +107,7 @@ run: build           ## serve the demo model on 127.0.0.1:8080 (MODEL=DIR, PORT=
 	$(BINARY) serve --model $(MODEL) --host $(HOST) --port $(PORT) --examples
 
 test: toolchain      ## run every test: Swift tests, then SDKs and other clients against the release binary
-	$(SWIFT) test $(FLAGS)
+	$(SWIFT) test $(DEBUG) $(FLAGS)
 	$(MAKE) arm64-kernel-test
 	$(MAKE) differential
 	$(MAKE) sdk-test
@@ -115,7 +117,7 @@ test-long: build venv ## run the cases that take long: many of the worst request
 	$(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY) --patient
 
 quick: toolchain     ## run the Swift tests of some modules, building no others: M=Chat or M=Chat,Server
-	MLXSERVE_TESTS=$(M) $(SWIFT) test $(FLAGS)
+	MLXSERVE_TESTS=$(M) $(SWIFT) test $(DEBUG) $(FLAGS)
 
 arm64-kernel-test: toolchain ## the kernels of arm64 against their scalar twins, under qemu (skipped without qemu and a cross gcc)
 	SWIFT=$(SWIFT) sh Tests/ARM64/kernel-test.sh .build/arm64-kernels
@@ -176,7 +178,7 @@ storm: toolchain venv ## 200 clients at once against a server under the thread s
 differential: toolchain ## compare parsers with those of others on random cases (COUNT=2000, SEED=1, SUBJECT=json,regex,jinja,http)
 	@# What `make test` has built is used again.
 	@if command -v $(PYTHON) >/dev/null 2>&1; then \
-	  $(SWIFT) build $(FLAGS) --product differential && $(MAKE) venv && \
+	  $(SWIFT) build $(DEBUG) $(FLAGS) --product differential && $(MAKE) venv && \
 	  $(VENV)/bin/python Tests/Differential/differential.py .build/debug/differential --count $(COUNT) --seed $(SEED) \
 	    $(if $(SUBJECT),--subject $(SUBJECT)); \
 	else \
@@ -240,7 +242,7 @@ endif
 	  $(if $(IK_LLAMA),--ik-llama $(IK_BUILD)/bin)
 
 api-page: toolchain  ## write the tables of fields in docs/api.md from the readers of requests
-	MLXSERVE_TESTS=Server MLXSERVE_WRITE_PAGES=1 $(SWIFT) test --filter FieldTableTests
+	MLXSERVE_TESTS=Server MLXSERVE_WRITE_PAGES=1 $(SWIFT) test $(DEBUG) --filter FieldTableTests
 
 page:                ## pack the files of the chat page, Sources/Server/Page/ui, into PageFiles.swift
 	$(PYTHON) Fixtures/scripts/page/embed.py
