@@ -169,7 +169,7 @@ extension ModelCatalog {
     // What a GGUF file has in it is not compared.
     let areSame =
       files.count == 1
-      || bytes != nil
+      || !able.contains { LoadedModel.isGGUF($0.path) }
         && files.dropFirst().allSatisfy { file in
           (try? File.facts(file).bytes) == size && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
         }
