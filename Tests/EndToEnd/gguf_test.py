@@ -75,17 +75,27 @@ def test_models_of_a_folder_of_files(server):
             other.stop()
 
 
-def test_what_no_family_has_is_refused_by_name(server):
-    def file(architecture):
-        key, value = b"general.architecture", architecture.encode()
-        pair = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
-        return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + pair + bytes(64)
+def metadata(architecture):
+    """A file without tensors."""
+    key, value = b"general.architecture", architecture.encode()
+    pair = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + pair + bytes(64)
 
+
+def retyped(data, name, shape, kind):
+    """The file with another shape and type, by its number, said of a matrix; its data stay."""
+    at = data.index(struct.pack("<Q", len(name)) + name.encode()) + 8 + len(name) + 4
+    return data[:at] + struct.pack("<QQI", *shape, kind) + data[at + 20:]
+
+
+def test_what_no_family_has_is_refused_by_name(server):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.gguf"
-        for data, words in ((file("mamba"), "'mamba', which is not served from GGUF: llama, qwen2"),
+        for data, words in ((metadata("mamba"), "'mamba', which is not served from GGUF: llama, qwen2"),
                             (b"GGUF" + bytes(3), "ends too early"), (b"PK\3\4" + bytes(64), "zip archive"),
-                            (LLAMA.read_bytes()[:60_000], "past the end")):
+                            (LLAMA.read_bytes()[:60_000], "past the end"),
+                            (retyped(LLAMA.read_bytes(), "blk.0.ffn_down.weight", (256, 32), 16),
+                             "has blocks of type IQ2_XXS, which are not read: take another quantization")):
             path.write_bytes(data)
             result = run(server, "--model", path, "--port", "0")
             assert result.returncode != 0 and words in result.stderr and result.stderr.count("\n") < 4, result

@@ -16,6 +16,7 @@ import urllib.request
 
 from editors_test import coder_model
 from fake_hub import Hub, Repository
+from gguf_test import LLAMA, metadata, retyped
 from server import DEMO, ROOT, Server
 
 ENCODER = DEMO.parent / "encoder-tiny"
@@ -53,6 +54,8 @@ class Reader:
         programs.mkdir()
         (programs / "mlxserve").symlink_to(os.path.abspath(binary))
         (home / "notes").mkdir()
+        (home / "Downloads").mkdir()
+        shutil.copy(LLAMA, home / "Downloads" / "Qwen3-4B-Q4_K_M.gguf")
         (home / "notes" / "boarding.md").write_text("# Winter\n\nThe checklist for boarding: tags, blankets, papers.\n")
         (home / "notes" / "tea.md").write_text("# Tea\n\nFour minutes.\n")
         (home / "person.json").write_text(json.dumps({
@@ -112,7 +115,8 @@ def test_every_command_of_the_pages_runs_as_it_stands(server):
     with tempfile.TemporaryDirectory() as place:
         models = [
             repository("mlx-community/Qwen3-0.6B-4bit", DEMO), repository("sentence-transformers/all-MiniLM-L6-v2", ENCODER),
-            repository("mlx-community/Qwen2.5-Coder-1.5B-4bit", coder_model(place))]
+            repository("mlx-community/Qwen2.5-Coder-1.5B-4bit", coder_model(place)),
+            Repository("unsloth/Qwen3-4B-GGUF", {"Qwen3-4B-Q4_K_M.gguf": LLAMA.read_bytes(), "Qwen3-4B-Q8_0.gguf": b"x"})]
     with Hub(*models) as hub, tempfile.TemporaryDirectory() as folder:
         reader = Reader(server.binary, hub, pathlib.Path(folder))
         ran = {}
@@ -199,6 +203,15 @@ def refused_starts(binary, folder, port):
         ("--model", DEMO, "--max-context", 1_000_000), ("--model", DEMO, "--port", port), ("--model", DEMO, "--host", "0.0.0.0"),
         ("--model", DEMO, "--memory", "3M"),
     ]
+    several = pathlib.Path(folder, "several")
+    several.mkdir()
+    model = LLAMA.read_bytes()
+    for name, data in (("mamba", metadata("mamba")), ("cut.gguf", model[:60_000]),
+                       ("lattice.gguf", retyped(model, "blk.0.ffn_down.weight", (256, 32), 16))):
+        place = several / name if name.endswith(".gguf") else pathlib.Path(folder, f"{name}.gguf")
+        place.write_bytes(data)
+        starts.append(("--model", place))
+    starts.append(("--model", several))
     said = []
     for words in starts:
         port_flag = [] if "--port" in words else ["--port", "0"]

@@ -101,8 +101,8 @@ PATIENT = {
     "packaging_test.test_the_debian_package_comes_and_goes", "hub_test.test_passing_troubles_pass_and_others_end",
 }
 
-# Processes at a time: while one waits, another uses the core.
-WORKERS = min(6, (os.cpu_count() or 2) + 1)
+# Processes at a time.
+WORKERS = max(2, min(6, os.cpu_count() or 2))
 
 # The flags of a server, whether it must be as before after every case, and the modules that want it. Long modules come
 # first, so that none is left over at the end.

@@ -46,7 +46,7 @@ def test_html_and_svg_are_drawn_and_other_code_has_no_preview(page, fake, watche
         box = shown(page).locator("#c").bounding_box()
         assert box["width"] > 200, box
         page.keyboard.press("Escape")
-    assert page.locator("iframe").count() == 0
+    page.locator("iframe").wait_for(state="detached")
 
 
 class Catcher:

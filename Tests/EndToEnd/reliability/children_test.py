@@ -26,7 +26,9 @@ def asking(s, document):
 
 
 def within(folder):
-    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*"))
+    # Folders may go while they are walked through.
+    return sorted(os.path.relpath(os.path.join(place, name), folder)
+                  for place, folders, files in os.walk(folder) for name in folders + files)
 
 
 def children(pid):
