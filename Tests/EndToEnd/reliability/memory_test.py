@@ -628,10 +628,16 @@ def within(group, binary, folder):
 
 
 def sent(server, name, text, purpose="assistants"):
+    """The id of an uploaded file; tried again while another one has the memory that it needs."""
     form = (b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\n%s\r\n--b\r\n'
             b'Content-Disposition: form-data; name="file"; filename="%s"\r\n\r\n' % (purpose.encode(), name.encode())
             + text + b"\r\n--b--\r\n")
-    status, _, data = server.post("/v1/files", form, ["Content-Type: multipart/form-data; boundary=b"])
+    end = time.monotonic() + 120
+    while True:
+        status, _, data = server.post("/v1/files", form, ["Content-Type: multipart/form-data; boundary=b"])
+        if status != 503 or time.monotonic() > end:
+            break
+        time.sleep(0.5)
     assert status == 200, (name, status, data[:200])
     return json.loads(data)["id"]
 
