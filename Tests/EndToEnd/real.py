@@ -150,7 +150,7 @@ def test_verify_has_no_failure(s):
 def same_tokens(file, folder):
     """Texts of every kind become the same ids."""
     texts = [path.read_text(errors="ignore") for path in sorted(ROOT.glob("docs/*.md"))]
-    lines = [line for text in texts for line in text.splitlines() if line][:2000]
+    lines = [line for text in texts for line in text.splitlines() if line][:500]
     lines += ["größer, 日本語 🙂 ñ\u0301", " a  b\t\tc\n\n\nd", "x=1234567890;y=0x1F", "<|im_start|>user", "a\u00a0b\r\nc"]
     for line in lines:
         answers = [json.loads(s.post("/tokenize", {"content": line})[2])["tokens"] for s in (file, folder)]
@@ -160,7 +160,7 @@ def same_tokens(file, folder):
 def same_texts(file, folder):
     """Greedy answers are the same to the letter."""
     for prompt in PROMPTS:
-        answers = [ask(s, prompt, max_tokens=100).choices[0].message.content for s in (file, folder)]
+        answers = [ask(s, prompt, max_tokens=40).choices[0].message.content for s in (file, folder)]
         assert answers[0] == answers[1], (prompt, answers)
 
 

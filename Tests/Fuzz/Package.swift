@@ -44,7 +44,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
   ("Search", ["Vectors", "JSON", "Platform"]),
   ("Fetch", ["HTTP", "Platform"]),
-  ("Hub", ["Fetch", "JSON", "Platform"]),
+  ("Hub", ["Checkpoint", "Fetch", "JSON", "Platform"]),
 ]
 
 /// Programs → what their targets call. libFuzzer looks through the counters of a whole program after every input, so each

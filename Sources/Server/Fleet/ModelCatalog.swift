@@ -161,18 +161,21 @@ extension ModelCatalog {
 
   /// The models that generate, if not all of them have the same tokenizer: the same file, byte for byte.
   var tokenizersDiffer: [String]? {
+    let sources = sources
+    // To look at the one that most servers have takes 6 ms, at a GGUF file 29.
+    guard sources.count > 1 else { return nil }
     let able = sources.filter { !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path) }
-    let files = able.map { $0.path + "/tokenizer.json" }
-    guard let first = files.first else { return nil }
-    let bytes = try? File.read(first, limit: Self.tokenizerBytes)
+    guard let first = able.first, able.count > 1 else { return nil }
+    let bytes = try? File.read(first.path + "/tokenizer.json", limit: Self.tokenizerBytes)
     let size = bytes?.count
     // What a GGUF file has in it is not compared.
     let areSame =
-      files.count == 1
-      || !able.contains { LoadedModel.isGGUF($0.path) }
-        && files.dropFirst().allSatisfy { file in
-          (try? File.facts(file).bytes) == size && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
-        }
+      !able.contains { LoadedModel.isGGUF($0.path) }
+      && able.dropFirst().allSatisfy { model in
+        let file = model.path + "/tokenizer.json"
+        return (try? File.facts(file).bytes) == size
+          && (try? File.read(file, limit: Self.tokenizerBytes)) == bytes
+      }
     return areSame ? nil : able.map(\.id)
   }
 }
