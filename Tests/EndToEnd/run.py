@@ -107,8 +107,10 @@ WORKERS = max(2, min(6, os.cpu_count() or 2))
 # The flags of a server, whether it must be as before after every case, and the modules that want it. Long modules come
 # first, so that none is left over at the end.
 GROUPS = [
-    ((), False, (page_chat_test, page_words_test, page_reach_test, page_files_test, page_chats_test, page_markdown_test,
-                 page_answers_test, page_settings_test, page_notes_test, page_preview_test, page_server_test)),
+    # A long answer takes ten seconds, so that a busy browser sees it before it is whole.
+    (("--test-hooks", "--step-delay-ms", "5"), False, (
+        page_chat_test, page_words_test, page_reach_test, page_files_test, page_chats_test, page_markdown_test,
+        page_answers_test, page_settings_test, page_notes_test, page_preview_test, page_server_test)),
     (HOOKS, True, (
         files_test, damage_test, operating_system_test, scheduler_test, limits_test, hub_faults_test, load_test, memory_test,
         hosts_and_keys_test, templates_test, framing_test, parameters_test, prompts_test, sandbox_test, children_test,

@@ -36,7 +36,7 @@ def test_a_streamed_answer_is_the_answer_of_the_api(page, server, watched):
 
 @real
 def test_stop_ends_the_generation_on_the_server(page, server, watched):
-    # Takes as long as the context lasts: a second or two, which a busy browser may miss. Then it asks again.
+    # Takes as long as the context lasts, which a very busy browser may miss. Then it asks again.
     set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
     for attempt in range(5):
         begin(page, "Write.")

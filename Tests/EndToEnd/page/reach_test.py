@@ -414,7 +414,7 @@ def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_ret
     browser = launch()
     if isinstance(browser, str):
         return browser
-    first = Server(server.binary)
+    first = Server(server.binary, "--test-hooks", "--step-delay-ms", "5")
     context = browser.new_context(locale="en-US")
     second = None
     try:
@@ -422,7 +422,7 @@ def test_a_server_that_is_killed_leaves_the_part_and_answers_again_after_its_ret
         go(page, f"http://127.0.0.1:{first.port}/")
         page.wait_for_selector("#model[data-state=loaded]")
         set_setting(page, "schema", '{"type": "string", "minLength": 100000}')
-        # An answer takes a second or two, in which a busy browser may see it only when it is whole.
+        # A very busy browser may see an answer only when it is whole.
         for _ in range(5):
             begin(page, "Write.")
             first.process.send_signal(signal.SIGSTOP)
