@@ -43,6 +43,36 @@ import Testing
     #expect(!response.hasBytes("<still open>"))
   }
 
+  @Test(arguments: ["1.0", "1.1"])
+  func `a stream whose length is known is told it, and one that is shorter ends its connection`(
+    version: String
+  )
+    throws
+  {
+    let server = try LiveServer { request, _ in
+      var response = Response(
+        body: .stream { writer in
+          try writer.write(Array("abc".utf8))
+          if request.path == "/a" { writer.finish(Array("de".utf8)) }
+        })
+      response.length = 5
+      return response
+    }
+    defer { server.stop() }
+    let client = try server.client()
+    let get = "GET /a HTTP/\(version)\r\nHost: h\r\nConnection: keep-alive\r\n\r\n"
+    for _ in 0..<2 {
+      client.send(get)
+      let response = client.read(until: "abcde")
+      #expect(response.hasBytes("content-length: 5\r\n") && response.hasBytes("\r\n\r\nabcde"), "\(response)")
+      #expect(!response.hasBytes("transfer-encoding"))
+    }
+    let cut = try server.exchange(get.replacing("/a", with: "/b"))
+    #expect(cut.hasBytes("\r\n\r\nabc") && !cut.hasBytes("<still open>"), "\(cut)")
+    let head = try server.exchange("HEAD /a HTTP/\(version)\r\nHost: h\r\nConnection: close\r\n\r\n")
+    #expect(head.hasBytes("content-length: 5\r\n") && !head.hasBytes("abc"))
+  }
+
   @Test func `HEAD does not run the stream`() throws {
     let server = try LiveServer { _, _ in .events { _ in Issue.record("the stream ran") } }
     defer { server.stop() }

@@ -17,6 +17,8 @@ package struct Response {
   /// Framing fields (`content-length`, `transfer-encoding`, `connection`, `date`) are the server's to add.
   package var headers: Headers
   package var body: Body
+  /// Bytes of a stream, where they are known before it: its client is told, and it is not cut into chunks.
+  package var length: Int?
   /// Close the connection after this response.
   package var closesConnection = false
   /// The error that this response tells of, as one stable word for log and counters.

@@ -58,7 +58,9 @@ struct ResponseSender {
   /// The head that a GET would get, without running the stream.
   private func sendHead(_ response: Response, _ exchange: Exchange) throws(SocketError) -> Outcome {
     let framing: ResponseWriter.Framing =
-      Self.hasNoBody(response.status) || exchange.request.minorVersion == 0 ? .none : .chunked
+      Self.hasNoBody(response.status)
+      ? .none
+      : response.length.map { .length($0) } ?? (exchange.request.minorVersion == 0 ? .none : .chunked)
     try socket.send(
       head(response, framing, exchange, keepsAlive: keepsAlive), stallSeconds: stallSeconds)
     return Outcome(status: response.status, bytes: 0, keepsAlive: keepsAlive, isCut: false)
@@ -67,9 +69,11 @@ struct ResponseSender {
   private func stream(
     _ response: Response, _ write: (BodyWriter) throws -> Void, _ exchange: Exchange, _ errors: ErrorFormat
   ) throws(SocketError) -> Outcome {
-    let isChunked = exchange.request.minorVersion > 0
-    let keepsAlive = keepsAlive && isChunked
-    let framing: ResponseWriter.Framing = isChunked ? .chunked : .untilClose
+    let length = response.length
+    let isChunked = length == nil && exchange.request.minorVersion > 0
+    let keepsAlive = keepsAlive && (isChunked || length != nil)
+    let framing: ResponseWriter.Framing =
+      length.map { .length($0) } ?? (isChunked ? .chunked : .untilClose)
     var pending: [UInt8]? = head(response, framing, exchange, keepsAlive: keepsAlive)
     func framed(_ bytes: [UInt8], isLast: Bool) -> [UInt8] {
       isChunked ? ResponseWriter.chunk(bytes, isLast: isLast) : bytes
@@ -100,6 +104,7 @@ struct ResponseSender {
       }
       isCut = !writer.isFinished
     }
+    isCut = isCut || length.map { $0 != writer.bytesWritten } ?? false
     return Outcome(
       status: response.status, bytes: writer.bytesWritten, keepsAlive: keepsAlive && !writer.closesConnection,
       isCut: isCut)

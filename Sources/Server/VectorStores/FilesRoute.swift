@@ -218,7 +218,8 @@ extension Response {
 
   /// Mapped files, one after another: what is more than a piece is sent in pieces, so that no memory holds it whole.
   init(contentType: String, files: [SharedBytes]) {
-    guard files.reduce(0, { $0 + $1.count }) > Self.partBytes else {
+    let count = files.reduce(0) { $0 + $1.count }
+    guard count > Self.partBytes else {
       self.init(contentType: contentType, bytes: files.flatMap { $0.copy(0..<$0.count) })
       return
     }
@@ -232,5 +233,6 @@ extension Response {
         }
         writer.finish()
       })
+    length = count
   }
 }
