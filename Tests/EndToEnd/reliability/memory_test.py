@@ -310,9 +310,9 @@ def answers(other):
         return None
 
 
-def alone(other, ask):
+def alone(other, ask, account=None):
     """Asks one after the other; what was held, in words."""
-    account = Account()
+    account = account or Account()
     try:
         ask(account)
         wait_for(lambda: other.get("/health")[0] == 200, 5, "health")
@@ -492,7 +492,6 @@ def test_24_of_every_export_at_once(s):
     with tempfile.TemporaryDirectory() as folder:
         other = Server(s.binary, "--memory", f"{limit}M", "--kv-cache-type", "f32", "--model", f"e={ENCODER}",
                        "--state-dir", folder)
-        account = Account(limit)
 
         def made(path, content):
             status, _, data = other.post(path, content)
@@ -502,7 +501,7 @@ def test_24_of_every_export_at_once(s):
         def of(kind):
             return json.loads(other.get(f"/v1/{kind}?limit=1")[2])["data"][0]["id"]
 
-        try:
+        def ask(account):
             parts = [b"The words of a text, one after another.\n" * 200_000] * 6
             large = other.client.uploads.upload_file_chunked(
                 file=b"".join(parts), filename="large.txt", bytes=sum(map(len, parts)), mime_type="text/plain",
@@ -546,12 +545,8 @@ def test_24_of_every_export_at_once(s):
                     # 426: a path of WebSockets alone.
                     assert set(statuses) <= ANSWERS | {426, 429}, account.lines[-1]
                     assert other.process.poll() is None, account.lines[-1]
-            wait_for(lambda: answers(other), 60, "an answer")
-        finally:
-            print("\n".join(account.lines))
-            code = other.stop()
-    assert code == 0
-    return str(account)
+
+        return alone(other, ask, Account(limit))
 
 
 def test_large_files_that_become_larger(s):
