@@ -63,12 +63,12 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// it and says why in the same commit.
 let budgets = [
   "CAPI": 770, "CLI": 8_620, "Chat": 6_230, "Checkpoint": 4_500,
-  "Compute": 8_870, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
-  "HTTP": 4_350, "Hub": 2_730, "Inference": 5_750, "JSON": 1_020,
+  "Compute": 8_850, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
+  "HTTP": 4_350, "Hub": 2_710, "Inference": 5_750, "JSON": 1_020,
   "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,
   "KernelsAVX512": 3_660, "KernelsAVXVNNI": 620, "KernelsDotprod": 1_270, "KernelsI8MM": 1_270,
   "KernelsNEON": 2_090, "KernelsShared": 250, "MLXServe": 1_220, "Media": 2_870,
-  "Models": 8_110, "Pipeline": 2_160, "Platform": 3_930,
+  "Models": 8_110, "Pipeline": 2_160, "Platform": 3_940,
   "Sampling": 460, "Search": 4_100, "Server": 20_650, "Tokenizers": 5_340,
   "Vectors": 5_970, "Wire": 8_050, "mlxserve": 20,
 ]

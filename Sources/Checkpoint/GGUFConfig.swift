@@ -90,6 +90,9 @@ struct GGUFConfig {
     kvHeads = try size("attention.head_count_kv") ?? heads
     guard kvHeads > 0 else { throw fault(key("attention.head_count_kv"), "is 0") }
     let layers = try required("block_count") - (try size("nextn_predict_layers") ?? 0)
+    guard (1...Self.mostLayers).contains(layers) else {
+      throw fault(key("block_count"), "leaves \(layers) layers, expected 1 to \(Self.mostLayers)")
+    }
     set("hidden_size", hidden)
     set("num_hidden_layers", layers)
     set("num_attention_heads", heads)
@@ -115,6 +118,9 @@ struct GGUFConfig {
       if !isLocal { set("moe_intermediate_size", try required("expert_feed_forward_length")) }
     }
   }
+
+  /// As families take; lists are made of it.
+  private static let mostLayers = 1_024
 
   private static let epsilonNames = [
     "lfm2": "norm_eps", "starcoder2": "norm_epsilon", "command-r": "layer_norm_eps",
@@ -166,7 +172,7 @@ struct GGUFConfig {
     for original in [original, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 32_768] {
       for factor in [divisors.max() ?? 1, 8, 32, 16, 4, 2] where divisors.count == width / 2 {
         let fits = divisors.indices.allSatisfy { index in
-          let length = 2 * Double.pi * power(theta, 2 * Double(index) / Double(width))
+          let length = 2 * Double.pi * pow(theta, 2 * Double(index) / Double(width))
           let expected: Double
           if length < original / high {
             expected = 1
@@ -187,8 +193,6 @@ struct GGUFConfig {
     }
     throw fault("rope_freqs.weight", "has divisors that no scaling of Llama 3 explains")
   }
-
-  private func power(_ base: Double, _ exponent: Double) -> Double { pow(base, exponent) }
 
   // MARK: What one family has
 
@@ -318,8 +322,9 @@ struct GGUFConfig {
     set("bos_token_id", file.int("tokenizer.ggml.bos_token_id"))
     var ids = ["eos", "eot", "eom"].compactMap { file.int("tokenizer.ggml.\($0)_token_id") }
     let kinds = file.numbers("tokenizer.ggml.token_type") ?? []
-    for (id, token) in (file.strings("tokenizer.ggml.tokens") ?? []).enumerated()
-    where id < kinds.count && kinds[id] == 3 && Self.ends.contains(token) && !ids.contains(id) {
+    let control = kinds.indices.filter { kinds[$0] == 3 }
+    for (id, token) in file.strings("tokenizer.ggml.tokens", at: Set(control)).sorted(by: { $0.key < $1.key })
+    where Self.ends.contains(token) && !ids.contains(id) {
       ids.append(id)
     }
     // Of gpt-oss, whose messages end within an answer, the template decides.

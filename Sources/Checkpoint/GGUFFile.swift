@@ -49,15 +49,8 @@ package final class GGUFFile: Sendable {
 
   /// - Throws: `.file`, or `.badGGUF` with the place of what breaks a rule.
   package init(path: String) throws(CheckpointError) {
-    do {
-      file = try MappedFile(path)
-    } catch {
-      throw .file(error)
-    }
+    file = try ForeignFormat.mapped(path, unless: "GGUF")
     self.path = path
-    if let format = ForeignFormat.recognise(file.bytes), !file.bytes.starts(with: "GGUF".utf8) {
-      throw .foreignFormat(file: path, format: format.name, advice: format.advice)
-    }
     var reader = GGUFReader(file.bytes, path)
     let (tensorCount, pairCount) = try reader.head()
     var values: [ByteKey: Value] = [:]
@@ -261,16 +254,20 @@ package final class GGUFFile: Sendable {
   }
 
   /// Bytes of the strings of an array; nil for anything else.
-  func strings(_ key: String) -> [[UInt8]]? {
+  func strings(_ key: String) -> [[UInt8]]? { places(key)?.map { Array(file.bytes[$0]) } }
+
+  /// Some strings of an array, by their indices: a vocabulary has hundreds of thousands.
+  func strings(_ key: String, at indices: Set<Int>) -> [Int: [UInt8]] {
+    let places = places(key) ?? []
+    return indices.reduce(into: [:]) { found, index in
+      if places.indices.contains(index) { found[index] = Array(file.bytes[places[index]]) }
+    }
+  }
+
+  private func places(_ key: String) -> [Range<Int>]? {
     guard case .array(8, let count, let start)? = values[ByteKey(key)] else { return nil }
     var reader = GGUFReader(file.bytes, path, from: start)
-    var strings: [[UInt8]] = []
-    strings.reserveCapacity(count)
-    for _ in 0..<count {
-      guard let range = try? reader.string() else { return nil }
-      strings.append(Array(file.bytes[range]))
-    }
-    return strings
+    return try? (0..<count).map { _ in try reader.string() }
   }
 }
 

@@ -26,7 +26,7 @@ struct GGUFModel {
     if let parts = head.int("split.count"), parts != files.count, parts > 1 || files.count > 1 {
       throw Self.fault(
         head, "split.count",
-        "says that it is part \((head.int("split.no") ?? 0) + 1) of \(parts): keep all parts in one folder, with their names"
+        "says that it is part \((head.int("split.no") ?? 0) &+ 1) of \(parts): keep all parts in one folder, with their names"
       )
     }
     let name = head.architecture
@@ -88,12 +88,13 @@ struct GGUFModel {
   /// As tokenizer_config.json has it: the template and the tokens that it names.
   var tokenizerConfig: JSONValue {
     var object = JSONObject()
-    let tokens = first.strings("tokenizer.ggml.tokens") ?? []
-    for (name, key) in [("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")] {
-      guard let id = first.int("tokenizer.ggml.\(key)_token_id"), tokens.indices.contains(id) else {
-        continue
-      }
-      object[name + "_token"] = .string(String(decoding: tokens[id], as: UTF8.self))
+    let ids = [("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")].compactMap {
+      name, key in
+      first.int("tokenizer.ggml.\(key)_token_id").map { (name, $0) }
+    }
+    let tokens = first.strings("tokenizer.ggml.tokens", at: Set(ids.map(\.1)))
+    for (name, id) in ids {
+      object[name + "_token"] = tokens[id].map { .string(String(decoding: $0, as: UTF8.self)) }
     }
     let key = "tokenizer.chat_template"
     guard let plain = first.string(key) else { return .object(object) }
@@ -143,9 +144,9 @@ package struct GGUFParts {
     for part in 1...count {
       let path = start + Self.digits(part) + "-of-" + Self.digits(count) + ".gguf"
       guard File.exists(path) else {
-        let (folder, name) = Self.folderAndName(path)
         throw .missingFile(
-          folder: folder, name: name, advice: "It is part \(part) of \(count) of the model: download it.")
+          folder: File.parent(of: path), name: File.name(of: path),
+          advice: "It is part \(part) of \(count) of the model: download it.")
       }
       paths.append(path)
     }
@@ -172,16 +173,12 @@ package struct GGUFParts {
     return (String(path.dropLast(19)), count)
   }
 
-  static func folderAndName(_ path: String) -> (folder: String, name: String) {
-    let name = path.split(separator: "/").last.map(String.init) ?? path
-    let folder = String(path.dropLast(name.count + (path.contains("/") ? 1 : 0)))
-    return (folder.isEmpty ? (path.hasPrefix("/") ? "/" : ".") : folder, name)
-  }
-
   /// What a model is called by the name of its file, or of its first part.
-  static func modelName(_ path: String) -> String {
-    let start = split(path).map { String($0.start.dropLast()) } ?? String(path.dropLast(5))
-    return start.split(separator: "/").last.map(String.init) ?? "model"
+  static func modelName(_ path: String) -> String { File.name(of: stem(path)) }
+
+  /// A path without its ending, and without the number of a part: the same for all parts of a model.
+  package static func stem(_ path: String) -> String {
+    split(path).map { String($0.start.dropLast()) } ?? String(path.dropLast(5))
   }
 
   static func isName(_ name: String) -> Bool { name.lowercased().hasSuffix(".gguf") }

@@ -28,7 +28,6 @@ final class GGUFShard: WeightShard {
   init(_ source: GGUFFile, _ entries: [Entry]) { (self.source, self.entries) = (source, entries) }
 
   var path: String { source.path }
-  var name: String { path.split(separator: "/").last.map(String.init) ?? path }
   var facts: FileFacts { source.file.facts }
   var count: Int { entries.count }
   var dataBytes: Int { entries.indices.reduce(0) { $0 + byteCount($1) } }

@@ -25,7 +25,9 @@ struct GGUFTokenizer {
     else {
       throw fault("ggml.tokens", "has no tokens, or more than \(4 << 20)")
     }
-    let kinds = (source.numbers("tokenizer.ggml.token_type") ?? []).map { Kind(rawValue: Int($0)) ?? .normal }
+    let kinds = (source.numbers("tokenizer.ggml.token_type") ?? []).map { number in
+      Int(exactly: number).flatMap(Kind.init) ?? .normal
+    }
     func kind(_ id: Int) -> Kind { id < kinds.count ? kinds[id] : .normal }
     let model = source.string("tokenizer.ggml.model") ?? ""
     let pre = source.string("tokenizer.ggml.pre") ?? "default"

@@ -77,7 +77,7 @@ package final class ModelFolder: Sendable {
   package var isGGUF: Bool { gguf != nil }
 
   /// The folder that the files of the weights are in.
-  package var place: String { gguf == nil ? path : GGUFParts.folderAndName(path).folder }
+  package var place: String { gguf == nil ? path : File.parent(of: path) }
 
   /// What a GGUF file says of its licence.
   package var license: String? { gguf?.license }
@@ -149,8 +149,9 @@ extension ModelFolder {
     guard File.isDirectory(path) else {
       // The hub's cache has links to files that are called by their hash.
       if GGUFParts.isName(given) {
-        let (folder, name) = GGUFParts.folderAndName(fromHome(given))
-        return (File.resolved(folder) ?? folder) + "/" + name
+        let path = fromHome(given)
+        let folder = File.parent(of: path)
+        return (File.resolved(folder) ?? folder) + "/" + File.name(of: path)
       }
       if let format = ForeignFormat.recognise(fileName: path) {
         throw .badFolder(path: given, problem: "this is \(format.name). \(format.advice)")

@@ -22,16 +22,9 @@ package final class Safetensors: WeightShard {
   /// - Throws: `.file` when it cannot be opened or is not a regular file, `.foreignFormat` when it is
   ///   evidently something else, `.badHeader` when the header breaks a rule or the data is cut short.
   package init(path: String) throws(CheckpointError) {
-    do {
-      file = try MappedFile(path)
-    } catch {
-      throw .file(error)
-    }
+    file = try ForeignFormat.mapped(path)
     self.path = path
     let bytes = file.bytes
-    if let format = ForeignFormat.recognise(bytes) {
-      throw .foreignFormat(file: path, format: format.name, advice: format.advice)
-    }
     guard bytes.count >= 8 else {
       throw .badHeader(file: path, offset: nil, problem: "the file has only \(bytes.count) bytes")
     }
@@ -52,9 +45,6 @@ package final class Safetensors: WeightShard {
     entries = header.entries
     metadata = header.metadata
   }
-
-  /// The last component of `path`.
-  package var name: String { path.split(separator: "/").last.map(String.init) ?? path }
 
   package var count: Int { entries.count }
 
@@ -96,6 +86,23 @@ struct ForeignFormat {
   let advice: String
 
   private static let convert = "Use an MLX conversion of the model (safetensors files)."
+
+  /// Maps a file that is not evidently of another format.
+  ///
+  /// - Parameter own: the first bytes of the format that is wanted, where they are among those that are known here.
+  /// - Throws: `.file` or `.foreignFormat`.
+  static func mapped(_ path: String, unless own: String? = nil) throws(CheckpointError) -> MappedFile {
+    let file: MappedFile
+    do {
+      file = try MappedFile(path)
+    } catch {
+      throw .file(error)
+    }
+    guard let format = recognise(file.bytes), own.map({ file.bytes.starts(with: $0.utf8) }) != true else {
+      return file
+    }
+    throw .foreignFormat(file: path, format: format.name, advice: format.advice)
+  }
 
   static func recognise(_ bytes: UnsafeRawBufferPointer) -> ForeignFormat? {
     // A real header opens here, so its length prefix may look like anything.

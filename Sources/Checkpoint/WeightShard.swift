@@ -6,8 +6,6 @@ import Platform
 /// Tensors by their positions in a file. Names are those of the model's checkpoint in safetensors.
 protocol WeightShard: Sendable {
   var path: String { get }
-  /// The last component of `path`.
-  var name: String { get }
   /// What the file was when it was mapped.
   var facts: FileFacts { get }
   var count: Int { get }
@@ -24,4 +22,9 @@ protocol WeightShard: Sendable {
   func tensor(_ index: Int) -> TensorView?
   /// The block type of a tensor that is stored in blocks, and rows per head where their halves stand as pairs.
   func blocks(_ index: Int) -> (format: BlockFormat, headRows: Int, bytes: TensorView)?
+}
+
+extension WeightShard {
+  /// The last component of `path`.
+  var name: String { File.name(of: path) }
 }

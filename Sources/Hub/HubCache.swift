@@ -54,8 +54,7 @@ package struct HubCache: Sendable {
   /// - Parameter path: of a snapshot or a file in it, or of anything else, for which there is no lock.
   package static func hold(_ path: String) -> FileLock? {
     // A file of a snapshot is a link to a blob.
-    let folder =
-      File.isDirectory(path) ? path : path.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 }
+    let folder = File.isDirectory(path) ? path : File.parent(of: path)
     let parts = (File.resolved(folder) ?? folder).split(separator: "/").map(String.init)
     guard let index = parts.lastIndex(where: { $0.hasPrefix("models--") }), index + 1 < parts.count,
       parts[index + 1] == "snapshots", let repository = RepositoryName(folder: parts[index])

@@ -1,5 +1,6 @@
 // GGUF files of a repository: one model in several quantizations, told apart by a part of their names.
 
+import Checkpoint
 import Platform
 
 /// Which files of a repository are which quantization.
@@ -45,11 +46,7 @@ package enum QuantizedFiles {
           : "it has no \(HubError.plain(wanted)) but "
             + tags.map { HubError.plain($0) }.joined(separator: ", "))
     }
-    // Parts are called NAME-00001-of-00003.gguf.
-    func start(_ path: String) -> Substring {
-      path.dropLast(20).count > 0 && path.dropLast(11).hasSuffix("-of") ? path.dropLast(20) : path[...]
-    }
-    guard found.allSatisfy({ start($0) == start(first) }) else {
+    guard found.allSatisfy({ GGUFParts.stem($0) == GGUFParts.stem(first) }) else {
       throw .unsuitable(
         repository,
         problem: "several of its files are \(HubError.plain(wanted)): "

@@ -29,10 +29,9 @@ struct SnapshotCheck {
 
   /// Whether all parts of a GGUF model are here, as long as their heads say.
   static func areWhole(_ files: [String]) -> Bool {
-    files.allSatisfy { path in
-      guard let parts = try? GGUFParts(of: path) else { return false }
-      return parts.paths.allSatisfy { (try? GGUFFile(path: $0)) != nil }
-    }
+    let parts = files.map { try? GGUFParts(of: $0) }
+    guard parts.allSatisfy({ $0 != nil }) else { return false }
+    return Set(parts.flatMap { $0?.paths ?? [] }).allSatisfy { (try? GGUFFile(path: $0)) != nil }
   }
 
   private var index: JSONValue? {

@@ -40,6 +40,90 @@ private func refusal(_ open: () throws -> Void) -> String? {
     }
   }
 
+  @Test func `types of tokens that are not whole numbers are those of ordinary tokens`() throws {
+    let writer = GGUFWriter(
+      "llama",
+      [
+        ("tokenizer.ggml.model", .string("gpt2")), ("tokenizer.ggml.pre", .string("gpt-2")),
+        ("tokenizer.ggml.tokens", .strings(["a", "b", "ab", "<s>"])),
+        ("tokenizer.ggml.merges", .strings(["a b"])),
+        ("tokenizer.ggml.token_type", .floats([.nan, .infinity, 1e30, 3])),
+      ])
+    let folder = try TestFolder()
+    try folder.write("m.gguf", writer.file)
+    let file = try JSONValue(parsing: GGUFTokenizer(GGUFFile(path: folder.path + "/m.gguf")).file)
+    #expect(file["added_tokens"]?.arrayValue?.compactMap { $0["content"]?.stringValue } == ["<s>"])
+    #expect(file["model"]?["vocab"]?["ab"] == 2)
+  }
+
+  @Test(
+    arguments: [
+      ([("split.count", .int(3)), ("split.no", .unsigned(.max))], "of 3: keep all parts"),
+      ([("gemma3.block_count", .int(1)), ("gemma3.nextn_predict_layers", .int(5))], "block_count"),
+      ([("gemma3.block_count", .int(1 << 30))], "block_count"),
+    ] as [([(String, GGUFWriter.Value)], String)])
+  func `counts that nothing can be reckoned with are refused`(
+    pairs: [(String, GGUFWriter.Value)], word: String
+  )
+    throws
+  {
+    var writer = GGUFWriter(
+      "gemma3", [("gemma3.embedding_length", .int(64)), ("gemma3.attention.head_count", .int(2))] + pairs)
+    writer.add("token_embd.weight", [4, 64], [Float](repeating: 0, count: 256))
+    let folder = try TestFolder()
+    try folder.write("m.gguf", writer.file)
+    let error = refusal { _ = try GGUFModel(path: folder.path + "/m.gguf") }
+    #expect(error?.contains(word) == true, "\(error ?? "opens")")
+  }
+
+  /// Whatever a key says, of whatever type: what is made of it is refused or made.
+  @Test(arguments: GGUFArchitecture.all.map(\.name))
+  func `a key with a value that it never has ends nothing`(architecture: String) throws {
+    let own = [
+      "block_count", "nextn_predict_layers", "embedding_length", "feed_forward_length", "context_length",
+      "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.value_length",
+      "attention.layer_norm_rms_epsilon", "attention.sliding_window", "attention.sliding_window_pattern",
+      "expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_feed_forward_length",
+      "rope.freq_base", "rope.freq_base_swa", "rope.dimension_count", "rope.scaling.type",
+      "rope.scaling.factor",
+      "rope.scaling.original_context_length", "shortconv.l_cache", "logit_scale", "attn_logit_softcapping",
+    ]
+    let general = [
+      "split.count", "split.no", "general.alignment", "general.sampling.top_k", "tokenizer.chat_template",
+      "tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type",
+      "tokenizer.ggml.merges", "tokenizer.ggml.scores", "tokenizer.ggml.bos_token_id",
+      "tokenizer.ggml.eos_token_id", "tokenizer.ggml.add_bos_token", "tokenizer.ggml.unknown_token_id",
+    ]
+    let values: [GGUFWriter.Value] = [
+      .unsigned(.max), .int(-1), .int(0), .int(1 << 30), .float(.nan), .float(1e30), .string(""), .ints([]),
+      .ints([-1, 1 << 30]), .floats([.nan, 1e30]), .strings([]), .strings(["", " "]),
+    ]
+    let usual: [(String, GGUFWriter.Value)] = [
+      (architecture + ".block_count", .int(2)), (architecture + ".embedding_length", .int(64)),
+      (architecture + ".attention.head_count", .int(2)),
+      (architecture + ".attention.head_count_kv", .ints([1, 0])),
+      ("tokenizer.ggml.model", .string("gpt2")), ("tokenizer.ggml.pre", .string("gpt-2")),
+      ("tokenizer.ggml.tokens", .strings(["a", "b", "ab", "<s>"])),
+      ("tokenizer.ggml.merges", .strings(["a b"])),
+      ("tokenizer.ggml.token_type", .ints([1, 1, 1, 3])),
+    ]
+    let folder = try TestFolder()
+    let path = folder.path + "/m.gguf"
+    for key in own.map({ architecture + "." + $0 }) + general {
+      for value in values {
+        var writer = GGUFWriter(architecture, usual.filter { $0.0 != key } + [(key, value)])
+        writer.add("token_embd.weight", [4, 64], [Float](repeating: 0, count: 256))
+        try folder.write("m.gguf", writer.file)
+        _ = refusal {
+          let model = try GGUFModel(path: path)
+          _ = (model.tokenizerConfig, model.generationConfig)
+          _ = try model.tokenizerFile()
+        }
+      }
+    }
+    #expect(refusal { _ = try GGUFFile(path: path) } == nil)
+  }
+
   @Test func `a file that is cut anywhere, or has a wrong byte, is refused or opens`() throws {
     let whole = try File.read(place + "llama-q4_0.gguf", limit: 1 << 20)
     let folder = try TestFolder()

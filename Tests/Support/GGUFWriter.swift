@@ -4,6 +4,7 @@
 package struct GGUFWriter {
   package enum Value {
     case int(Int)
+    case unsigned(UInt64)
     case float(Float)
     case bool(Bool)
     case string(String)
@@ -49,6 +50,7 @@ package struct GGUFWriter {
   private static func bytes(_ value: Value) -> [UInt8] {
     switch value {
     case .int(let value): number(5, 4) + number(value, 4)
+    case .unsigned(let value): number(10, 4) + number(Int(truncatingIfNeeded: value), 8)
     case .float(let value): number(6, 4) + number(Int(value.bitPattern), 4)
     case .bool(let value): number(7, 4) + [value ? 1 : 0]
     case .string(let value): number(8, 4) + text(value)

@@ -103,7 +103,7 @@ struct AttachedFiles {
   }
 
   private mutating func attach(_ path: String, _ kind: Kind, _ rules: MediaRules, _ model: String) throws {
-    let name = path.split(separator: "/").last.map(String.init) ?? path
+    let name = File.name(of: path)
     do {
       switch kind {
       case .image:

@@ -95,9 +95,8 @@ enum ListCommand {
   }
 
   private static func config(_ folder: String) -> JSONValue? {
-    guard !ModelFolder.isGGUF(folder), let bytes = try? File.read(folder + "/config.json", limit: 16 << 20)
-    else { return (try? ModelFolder(path: folder))?.config }
-    return try? JSONValue(parsing: bytes)
+    if ModelFolder.isGGUF(folder) { return (try? ModelFolder(path: folder))?.config }
+    return (try? File.read(folder + "/config.json", limit: 16 << 20)).flatMap { try? JSONValue(parsing: $0) }
   }
 
   /// `qwen3 4bit g64`, or the type of the weights.

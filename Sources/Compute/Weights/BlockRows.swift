@@ -17,10 +17,7 @@ struct BlockRows {
 
   /// Where a row lies. Rotary embeddings turn pairs that are neighbours in the file, and half a head apart here.
   func source(_ row: Int) -> UnsafeRawPointer {
-    guard headRows > 0 else { return base + row * rowBytes }
-    let (head, index) = (row / headRows, row % headRows)
-    let half = headRows / 2
-    return base + (head * headRows + 2 * (index % half) + index / half) * rowBytes
+    base + (headRows > 0 ? unpairedRow(row, headRows: headRows) : row) * rowBytes
   }
 
   /// What products in integers read, without its bytes: for questions about its form alone.

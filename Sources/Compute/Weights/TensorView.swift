@@ -70,11 +70,10 @@ extension TensorView {
   package func unpaired(headRows: Int) -> TensorView? {
     let rows = shape.first ?? 0
     guard headRows > 0, headRows % 2 == 0, rows % headRows == 0 else { return nil }
-    let (rowBytes, half) = (bytes.count / max(1, rows), headRows / 2)
+    let rowBytes = bytes.count / max(1, rows)
     let copy = ByteCopy(count: bytes.count)
     for row in 0..<rows {
-      let (head, index) = (row / headRows, row % headRows)
-      let source = head * headRows + 2 * (index % half) + index / half
+      let source = unpairedRow(row, headRows: headRows)
       UnsafeMutableRawBufferPointer(rebasing: copy.bytes[(row * rowBytes)..<(row + 1) * rowBytes]).copyBytes(
         from: bytes[(source * rowBytes)..<(source + 1) * rowBytes])
     }
@@ -91,6 +90,12 @@ extension TensorView {
     let bytes = UnsafeRawBufferPointer(start: copy.words, count: words.count * MemoryLayout<UInt32>.size)
     self.init(name: name, dtype: .u32, shape: shape, bytes: bytes, owner: copy)
   }
+}
+
+/// Where a row stands whose head has the rows of its two halves side by side in pairs.
+func unpairedRow(_ row: Int, headRows: Int) -> Int {
+  let (index, half) = (row % headRows, headRows / 2)
+  return row - index + 2 * (index % half) + index / half
 }
 
 /// Owns bytes that had to be rearranged.

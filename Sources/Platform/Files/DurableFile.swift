@@ -54,7 +54,7 @@ extension FileSystem {
     }
     do throws(PlatformError) {
       // Also where it was there: an earlier process may have ended before this step.
-      try synchronizeFolder(Self.parent(of: path))
+      try synchronizeFolder(File.parent(of: path))
     } catch {
       // Somebody else made it in a folder that this process may not read.
       guard !isNew, case .file(_, _, EACCES) = error else { throw error }
@@ -239,12 +239,5 @@ extension FileSystem {
   private func check(_ result: Int, _ action: String, _ path: String) throws(PlatformError) -> Int {
     guard result < 0 else { return result }
     throw .file(action: action, path: path, code: Int32(truncatingIfNeeded: -result))
-  }
-
-  private static func parent(of path: String) -> String {
-    var rest = path.utf8[...]
-    while rest.last == UInt8(ascii: "/"), rest.count > 1 { rest = rest.dropLast() }
-    guard let slash = rest.lastIndex(of: UInt8(ascii: "/")) else { return "." }
-    return slash == rest.startIndex ? "/" : String(decoding: rest[..<slash], as: UTF8.self)
   }
 }

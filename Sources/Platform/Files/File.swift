@@ -106,6 +106,19 @@ package enum File {
   }
 
   /// The C library would read only as far as a NUL byte, and open something else.
+  /// The folder that a path is in: `.` for a bare name, `/` for what is in the root.
+  package static func parent(of path: String) -> String {
+    var rest = path.utf8[...]
+    while rest.last == UInt8(ascii: "/"), rest.count > 1 { rest = rest.dropLast() }
+    let slash = rest.lastIndex(of: UInt8(ascii: "/"))
+    return slash.map { $0 == rest.startIndex ? "/" : String(decoding: rest[..<$0], as: UTF8.self) } ?? "."
+  }
+
+  /// The last component of a path.
+  package static func name(of path: String) -> String {
+    path.split(separator: "/").last.map(String.init) ?? path
+  }
+
   private static func isPath(_ path: String) -> Bool { !path.utf8.contains(0) }
 }
 
