@@ -62,9 +62,9 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 770, "CLI": 8_620, "Chat": 6_230, "Checkpoint": 4_500,
-  "Compute": 8_850, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
-  "HTTP": 4_350, "Hub": 2_710, "Inference": 5_750, "JSON": 1_020,
+  "CAPI": 770, "CLI": 9_420, "Chat": 6_230, "Checkpoint": 4_560,
+  "Compute": 9_450, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
+  "HTTP": 4_350, "Hub": 2_710, "Inference": 5_850, "JSON": 1_020,
   "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,
   "KernelsAVX512": 3_660, "KernelsAVXVNNI": 620, "KernelsDotprod": 1_270, "KernelsI8MM": 1_270,
   "KernelsNEON": 2_090, "KernelsShared": 250, "MLXServe": 1_220, "Media": 2_870,
@@ -87,6 +87,7 @@ let modules: [(name: String, imports: [String])] = [
   ("Compute", ["KernelTypes", "Platform"] + builtKernels.map(\.name)),
   ("Checkpoint", ["Compute", "JSON", "Platform"]),
   ("Hub", ["Checkpoint", "Fetch", "JSON", "Platform"]),
+  ("Conversion", ["Checkpoint", "Compute", "JSON", "Platform"]),
   ("Vectors", ["Compute", "KernelTypes", "Tokenizers", "JSON", "Platform"]),
   ("Search", ["Vectors", "JSON", "Platform"]),
   ("Grammar", ["Tokenizers", "JSON"]),
@@ -125,8 +126,8 @@ let modules: [(name: String, imports: [String])] = [
   (
     "CLI",
     [
-      "Server", "Search", "Vectors", "Pipeline", "Inference", "Chat", "Checkpoint", "Compute", "Decoding",
-      "Tokenizers",
+      "Server", "Search", "Vectors", "Pipeline", "Inference", "Conversion", "Chat", "Checkpoint", "Compute",
+      "Decoding", "Tokenizers",
       "Wire", "Sampling", "Fetch", "Hub", "Media", "HTTP", "JSON", "Platform",
     ]
   ),

@@ -12,6 +12,8 @@ final class WeightStore: Sendable {
   private let places: [ByteKey: Place]
   /// Tensors that a model has taken.
   private let taken = Monitor<Set<ByteKey>>([])
+  /// The matrices that a model has asked for, in order.
+  private let asked = Monitor<(list: [StoredMatrix], names: Set<ByteKey>)>(([], []))
   /// Told the bytes of each tensor that is taken for the first time.
   private let progress: Progress?
 
@@ -46,6 +48,12 @@ final class WeightStore: Sendable {
     if isNew, let progress { progress.add(shards[place.shard].byteCount(place.index)) }
   }
 
+  func note(_ matrix: StoredMatrix) {
+    asked.update { if $0.names.insert(ByteKey(matrix.name)).inserted { $0.list.append(matrix) } }
+  }
+
+  var matrices: [StoredMatrix] { asked.withLock { $0.list } }
+
   /// Names of tensors that were not taken.
   var untaken: [String] {
     let taken = taken.withLock { $0 }
@@ -58,6 +66,15 @@ final class WeightStore: Sendable {
       sum + (places[name].map { shards[$0.shard].byteCount($0.index) } ?? 0)
     }
   }
+}
+
+/// A linear map, a table or a stack of maps that a model has asked a checkpoint for.
+package struct StoredMatrix: Sendable, Equatable {
+  /// The module's full name; of a stack, which may be a parameter by itself, that of its tensor.
+  package let name: String
+  /// Of a stack, how many maps it has.
+  package let count: Int?
+  package let rows, columns: Int
 }
 
 /// A view of a checkpoint's tensors whose names start with a prefix. Cheap to copy.
@@ -129,8 +146,11 @@ package struct WeightMap: Sendable {
     store.place(of: fullName(name)).map { store.shards[$0.shard].byteCount($0.index) }
   }
 
+  /// The matrices of the whole checkpoint that were asked for, in order.
+  package var matrices: [StoredMatrix] { store.matrices }
+
   /// The type of a tensor's elements; nil when it is absent or of a type without a name here.
-  func elementType(of name: String) -> DType? {
+  package func elementType(of name: String) -> DType? {
     store.place(of: fullName(name)).flatMap { store.shards[$0.shard].dtype($0.index) }
   }
 
@@ -251,6 +271,7 @@ extension WeightMap {
   private func matrix(
     _ name: String, leading: [Int], rows: Int, columns: Int, withBias: Bool
   ) throws(CheckpointError) -> WeightTensors {
+    store.note(StoredMatrix(name: fullName(name), count: leading.first, rows: rows, columns: columns))
     if leading.isEmpty, let layout = foreignLayout {
       let bias = withBias ? try optionalVector(name + ".bias", count: rows) : nil
       if let found = try foreign(name, layout, rows: rows, columns: columns, bias: bias) { return found }

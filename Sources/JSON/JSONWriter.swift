@@ -108,3 +108,26 @@ package struct JSONWriter {
     bytes.append(UInt8(ascii: "\""))
   }
 }
+
+extension JSONValue {
+  /// The value as files for people have it: a member or an element in a line, and numbers that are not finite as Python
+  /// writes them.
+  package var indented: String { indented(after: "\n") + "\n" }
+
+  /// - Parameter line: the break and the indentation of the lines around the value.
+  private func indented(after line: String) -> String {
+    let inner = line + "    "
+    switch self {
+    case .object(let object) where !object.isEmpty:
+      let members = object.entries.map {
+        JSONValue.string($0.key).text + ": " + $0.value.indented(after: inner)
+      }
+      return "{" + inner + members.joined(separator: "," + inner) + line + "}"
+    case .array(let array) where !array.isEmpty:
+      return "[" + inner + array.map { $0.indented(after: inner) }.joined(separator: "," + inner) + line + "]"
+    case .double(let value) where !value.isFinite:
+      return value.isNaN ? "NaN" : value < 0 ? "-Infinity" : "Infinity"
+    default: return text
+    }
+  }
+}

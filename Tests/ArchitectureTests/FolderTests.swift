@@ -6,7 +6,10 @@ import Testing
 private let folders: [(module: String, order: [String])] = [
   (
     "CLI",
-    ["Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Measuring", "Checking"]
+    [
+      "Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Measuring", "Checking",
+      "Converting",
+    ]
   ),
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
   ("Grammar", ["Lexical", "Recogniser", "Schema", "Rules", "Patterns", "Masks"]),

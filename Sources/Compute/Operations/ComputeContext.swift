@@ -27,6 +27,9 @@ package final class ComputeContext {
   /// The folder of prepared weights; nil uses none.
   package var preparedFolder: String?
 
+  /// Told the inputs of products; nil but for a calibration.
+  package var recorder: InputRecorder?
+
   /// Bytes of panels that may be made now; negative where more were made than was due.
   var copyBudget = 0
   /// Bytes of panels that are made at once, if any are due.

@@ -21,6 +21,7 @@ extension ComputeContext {
 
   /// - Parameter quantized: x for the fast mode's kernels; nil for the exact ones.
   func multiply(_ x: Rows, _ quantized: QuantizedInput?, by weights: WeightStack, into y: Rows) {
+    recorder?.add(x, of: weights.names)
     if quantized != nil { interleave(weights, rows: x.count) }
     var tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
     if quantized?.outliers != nil, 4 * tileRows >= 3 * OutlierList.outputs {

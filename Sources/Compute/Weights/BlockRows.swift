@@ -50,7 +50,7 @@ struct BlockRows {
           decode(source(row), into: floats)
           requantize(floats, work)
         }
-        pack(work.quanta, bits, packed)
+        packStream(work.quanta, columns, bits, packed)
         let biases = scales + rows.count * sizes.scales
         if scaleFormat == .f32 {
           scales.copyMemory(from: work.scales, byteCount: 4 * groups)
@@ -360,17 +360,19 @@ extension BlockRows {
       }
     }
   }
+}
 
-  /// Bytes of a row as a stream of bits.
-  private func pack(_ quanta: UnsafeMutablePointer<UInt8>, _ bits: Int, _ out: UnsafeMutableRawPointer) {
-    guard bits < 8 else { return out.copyMemory(from: quanta, byteCount: columns) }
-    for eighth in 0..<columns / 8 {
-      let word = joined(eight(UnsafeRawPointer(quanta), 8 * eighth), bits)
-      for i in 0..<bits {
-        out.storeBytes(
-          of: UInt8(truncatingIfNeeded: word >> UInt64(8 * i)), toByteOffset: eighth * bits + i,
-          as: UInt8.self)
-      }
+/// Bytes of a row as a stream of bits.
+func packStream(
+  _ quanta: UnsafeMutablePointer<UInt8>, _ columns: Int, _ bits: Int, _ out: UnsafeMutableRawPointer
+) {
+  guard bits < 8 else { return out.copyMemory(from: quanta, byteCount: columns) }
+  for eighth in 0..<columns / 8 {
+    let word = joined(eight(UnsafeRawPointer(quanta), 8 * eighth), bits)
+    for i in 0..<bits {
+      out.storeBytes(
+        of: UInt8(truncatingIfNeeded: word >> UInt64(8 * i)), toByteOffset: eighth * bits + i,
+        as: UInt8.self)
     }
   }
 }

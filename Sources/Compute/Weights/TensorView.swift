@@ -1,5 +1,7 @@
 // A named, typed, shaped view of bytes that something else keeps alive: a tensor of a mapped checkpoint.
 
+import Platform
+
 /// Row-major elements at `bytes`; nothing guarantees their alignment (safetensors promises none).
 ///
 /// `@unchecked Sendable`: the bytes are read-only for the life of `owner`.
@@ -41,6 +43,12 @@ extension TensorView {
 }
 
 extension TensorView {
+  /// A copy of some of the bytes.
+  package func copy(_ range: Range<Int>) -> [UInt8] { Array(bytes[range]) }
+
+  /// Gives up the memory of a mapped file's pages; they come again when they are touched.
+  package func letGo() { (owner as? MappedFile)?.letGo(bytes) }
+
   /// The same elements in another shape; nil when their number differs.
   package func reshaped(_ shape: [Int]) -> TensorView? {
     var count = 1

@@ -37,6 +37,8 @@ package final class WeightStack {
   }
 
   private(set) var parts: [Part]
+  /// Of the tensors of the parts. Not in `Part`: tiles copy that freely, and would count references.
+  let names: [String]
   private let owners: [AnyObject]
   /// Where panels are made; nil when none are wanted.
   let arena: PanelArena?
@@ -62,6 +64,7 @@ package final class WeightStack {
   package init(
     _ tensors: [WeightTensors], arena: PanelArena? = nil, isMultiplied: Bool = true
   ) throws(ComputeError) {
+    names = tensors.map(\.weight.name)
     var parts: [Part] = []
     var owners: [AnyObject] = []
     var start = 0
