@@ -52,6 +52,11 @@ extension Command {
       usage: "mlxserve prepare MODEL [flags]",
       groups: [Flags.preparedModel, Flags.prepare, Flags.cache], takesModel: true, run: PrepareCommand.run),
     Command(
+      name: "convert", section: .models,
+      summary: "write a model in MLX's layout, quantized as asked",
+      usage: "mlxserve convert MODEL --output DIR [flags]",
+      groups: [Flags.convertedModel, Flags.convert, Flags.cache], takesModel: true, run: ConvertCommand.run),
+    Command(
       name: "search", section: .search,
       summary: "search a folder of notes by meaning, with a reason for each result",
       usage: "mlxserve search FOLDER \"what you look for\" [flags]",
@@ -72,6 +77,11 @@ extension Command {
       usage: "mlxserve perplexity MODEL --text FILE [flags]",
       groups: [Flags.evaluatedModel, Flags.perplexity, Flags.cache], takesModel: true,
       run: PerplexityCommand.run),
+    Command(
+      name: "eval", section: .measure,
+      summary: "compare models by a text, by questions with choices, and by tasks",
+      usage: "mlxserve eval MODEL [MODEL...] --text FILE [flags]",
+      groups: [Flags.comparedModels, Flags.eval, Flags.cache], takesModel: true, run: EvalCommand.run),
     Command(
       name: "verify", section: .measure,
       summary: "check a model before you use it, or what a server has stored",
@@ -175,7 +185,7 @@ package enum CommandLineTool {
     "ls": "list", "ps": "list", "get": "pull", "download": "pull", "delete": "rm", "remove": "rm",
     "start": "serve",
     "server": "serve", "ask": "run", "generate": "run", "prompt": "run", "info": "show", "benchmark": "bench",
-    "settings": "config", "check": "doctor", "status": "health",
+    "settings": "config", "check": "doctor", "status": "health", "quantize": "convert", "evaluate": "eval",
   ]
 
   private static func find(_ name: String) throws(UsageError) -> Command {

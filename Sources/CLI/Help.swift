@@ -9,7 +9,8 @@ enum Help {
 
   /// Flags that people need, in the order in which they are shown.
   private static let usual = [
-    "model", "prompt", "text", "file", "system", "temperature", "max-tokens", "continue", "no-thinking",
+    "model", "prompt", "output", "bits", "recipe", "text", "choices", "tasks", "svg", "file", "system",
+    "temperature", "max-tokens", "continue", "no-thinking",
     "schema",
     "tools", "port",
     "host", "models-dir", "allow-pull", "api-key-file", "memory", "threads", "max-context", "state-dir",

@@ -20,6 +20,7 @@ import batching_test
 import chat_test
 import checkpoints_test
 import cli_test
+import convert_test
 import editors_test
 import embeddings_test
 import examples_test
@@ -116,7 +117,7 @@ GROUPS = [
         hosts_and_keys_test, templates_test, framing_test, parameters_test, prompts_test, sandbox_test, children_test,
         constraints_test, logs_test, streams_test, json_test)),
     ((), False, (
-        answer_formats_test, search_cases_test, hub_test, gguf_test, proxies_test, vector_stores_test, cli_test, models_test,
+        answer_formats_test, search_cases_test, hub_test, gguf_test, convert_test, proxies_test, vector_stores_test, cli_test, models_test,
         media_urls_test, packaging_test, chat_test, batching_test, checkpoints_test, embeddings_test, access_test,
         ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,

@@ -39,7 +39,8 @@ private final class FlatModel: CausalModel {
   private let text = [Int32](0..<40)
 
   private func evaluator(_ models: FlatModel...) -> PerplexityEvaluator {
-    PerplexityEvaluator(models: models, formats: models.map { _ in .f32 }, computeName: "toy")
+    PerplexityEvaluator(
+      models: models, formats: models.map { _ in .f32 }, computeNames: models.map { _ in "toy" })
   }
 
   @Test func `a model that knows nothing has the perplexity of its vocabulary`() throws {

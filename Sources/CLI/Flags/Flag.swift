@@ -1,5 +1,7 @@
 // One flag of the command line as data: parsing, help and suggestions all read the same table.
 
+import Compute
+
 /// A flag such as `--port N`.
 struct Flag: Sendable {
   enum Kind: Sendable {
@@ -49,6 +51,22 @@ enum Speculation: String, CaseIterable { case lookup, off }
 
 /// Whose computed prompts a request may use.
 enum PrefixScope: String, CaseIterable { case shared, tenant }
+
+/// How a conversion stores weights: the modes of MLX.
+enum ModeName: String, CaseIterable { case affine, mxfp4, mxfp8, nvfp4 }
+
+/// The types that a conversion casts floats to, by their names in config.json.
+enum FloatName: String, CaseIterable {
+  case float16, bfloat16, float32
+
+  var dtype: DType {
+    switch self {
+    case .float16: .f16
+    case .bfloat16: .bf16
+    case .float32: .f32
+    }
+  }
+}
 
 /// A titled group of flags in a command's help.
 struct FlagGroup: Sendable {

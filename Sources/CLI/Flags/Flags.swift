@@ -1,6 +1,7 @@
 // The table of all flags, by command.
 
 import Compute
+import Conversion
 import Pipeline
 import Platform
 import Sampling
@@ -379,6 +380,67 @@ enum Flags {
       "tokens per window; windows do not overlap"),
     Flag("tokens N", .integer(1...Int(Int32.max)), default: "the whole text", "how many tokens to predict"),
     Flag("compare", .toggle, "run the exact and the fast mode side by side and print the difference"),
+    Flag("json", .toggle, "print one JSON object"))
+
+  /// Several models side by side.
+  static let comparedModels = FlagGroup(
+    model.title,
+    of: [
+      Flag(
+        "model DIR", .text,
+        "a model's folder, a GGUF file, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION]. Words without dashes are "
+          + "models too; the others are compared with the first",
+        isRepeatable: true)
+    ] + evaluatedModel.flags.filter { $0.name != "model" })
+
+  static let eval = FlagGroup(
+    "Evaluation",
+    of: [
+      Flag(
+        "choices FILE", .text,
+        "questions as JSON lines: \"question\" or \"prompt\", \"choices\" and \"answer\", the place of the right one from 0"
+      ),
+      Flag(
+        "tasks FILE", .text, "tasks as JSON lines: \"prompt\" and \"answer\", which has to be given exactly"),
+      Flag(
+        "max-tokens N", .integer(1...Int(Int32.max)), default: "64",
+        "limit for the answer to a task in tokens"),
+      Flag("svg FILE", .text, "write a chart of the results too"),
+    ] + perplexity.flags.filter { $0.name != "ids" })
+
+  /// What is converted, and with how many threads.
+  static let convertedModel = FlagGroup(
+    model.title, of: model.flags.filter { ["model", "threads"].contains($0.name) })
+
+  static let convert = FlagGroup(
+    "Conversion",
+    Flag("output DIR", .text, "the folder to write, which must not exist (required)"),
+    Flag(
+      "bits N", .integer(2...8), default: "4, or as stored where the source is quantized",
+      "bits of a weight in affine mode: 2, 3, 4, 5, 6 or 8"),
+    Flag("group-size N", .integer(16...128), default: "64", "weights that share a scale: 32, 64 or 128"),
+    Flag(
+      "mode MODE", .word(ModeName.self), default: "affine",
+      "how weights are stored: affine, mxfp4, mxfp8 or nvfp4"),
+    Flag(
+      "recipe NAME", .word(ConversionOptions.Recipe.self),
+      "more bits where fewer cost most (mixed_LOW_HIGH), or scales searched for the least error of products (best)"
+    ),
+    Flag(
+      "module PATTERN=RULE", .text,
+      "what modules of matching names get: plain, bits with or without a group size (6/32), or a mode; may be repeated",
+      isRepeatable: true),
+    Flag(
+      "dtype TYPE", .word(FloatName.self), default: "the one that config.json names, else as stored",
+      "type of floats, scales and biases: float16, bfloat16 or float32"),
+    Flag("dequantize", .toggle, "write floats alone"),
+    Flag("requantize", .toggle, "round weights again that are quantized already"),
+    Flag("shard-size SIZE", .text, default: "5 GiB", "largest file of weights, such as 2G"),
+    Flag(
+      "text FILE", .text,
+      "measure how the result predicts this text beside the source; with the recipe best also what scales are searched by"
+    ),
+    Flag("tokens N", .integer(1...Int(Int32.max)), default: "4096", "how many tokens of it to predict"),
     Flag("json", .toggle, "print one JSON object"))
 
   static let verify = FlagGroup(

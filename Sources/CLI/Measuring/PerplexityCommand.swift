@@ -19,12 +19,12 @@ enum PerplexityCommand {
   }
 
   /// The default window, where the model allows it.
-  private static let usualContext = 512
+  static let usualContext = 512
   private static let textLimit = 1 << 30
   private static let idsLimit = 1 << 26
 
   /// What is to be predicted, and the tokens that every window begins with.
-  private struct Subject {
+  struct Subject {
     let path: String
     let tokens: [Int32]
     let opening: [Int32]
@@ -53,7 +53,8 @@ enum PerplexityCommand {
     }
     bar.clear()
     let report = Report(
-      model: configuration.modelPath, text: subject.path, compute: evaluator.computeName, context: context,
+      model: configuration.modelPath, text: subject.path,
+      compute: evaluator.computeNames.joined(separator: " and "), context: context,
       seconds: Instant.now.seconds(since: begin), result: result)
     Terminal.print(flags.isSet("json") ? report.json.text : report.table)
     return 0
@@ -64,7 +65,12 @@ enum PerplexityCommand {
       guard flags.text("text") == nil else { throw PerplexityTextError.twoTexts }
       return Subject(path: path, tokens: try tokenIDs(of: path), opening: [])
     }
-    let path = try flags.required("text", hint: "the file whose text the model is to predict")
+    return try subject(
+      text: try flags.required("text", hint: "the file whose text the model is to predict"), model: model)
+  }
+
+  /// A text with the tokens of a model's tokenizer.
+  static func subject(text path: String, model: String) throws -> Subject {
     let text = try text(of: path)
     let tokenizer = try ModelFolder(path: model).tokenizer()
     return Subject(

@@ -120,7 +120,7 @@ enum ShowCommand {
   }
 
   /// What the model's card says at its top, between lines of dashes.
-  private static func licence(_ path: String) -> String? {
+  static func licence(_ path: String) -> String? {
     guard let bytes = try? File.read(path + "/README.md", limit: 1 << 20) else { return nil }
     let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", maxSplits: 200)
     guard lines.first == "---" else { return nil }

@@ -1,15 +1,17 @@
 // What the exit codes of the program mean; the manual page has the same table.
 
+import Conversion
 import Hub
 import Platform
 
-/// A download that a signal has ended: what has come stays.
+/// A download or a conversion that a signal has ended: what is there stays.
 struct EndedBySignal: Error, CustomStringConvertible {
   let signal: Int32
+  var words = "\(HubError.cancelled)"
 
   /// As a shell tells it.
   var code: Int32 { 128 + signal }
-  var description: String { "\(HubError.cancelled)" }
+  var description: String { words }
 }
 
 enum ExitCode {
@@ -38,6 +40,10 @@ enum ExitCode {
 
   static func of(_ error: any Error) -> Int32 {
     if let ended = error as? EndedBySignal { return ended.code }
+    switch error as? ConversionError {
+    case .noRoom, .file(.file(_, _, ENOSPC)), .file(.file(_, _, EDQUOT)): return noRoom
+    default: break
+    }
     guard let error = error as? HubError else { return usage }
     switch error {
     case .gated, .badToken, .forbidden: return access

@@ -1,7 +1,7 @@
-// How well a model predicts a text, and how far the fast compute mode is from the exact one.
+// How well models predict a text, and how far others are from the first one: other files, or the fast compute mode.
 //
 // The text is cut into windows that do not overlap; each begins anew, with the tokenizer's opening tokens (BOS)
-// if it has any. Two modes read the same mapped weights and run over the same windows, side by side.
+// if it has any. All models run over the same windows, side by side; two modes read the same mapped weights.
 
 import Checkpoint
 import Compute
@@ -14,72 +14,101 @@ package struct PerplexityResult: Sendable, Equatable {
   /// Tokens predicted.
   package var tokens = 0
   package var windows = 0
-  /// Σ -ln p(token), nats: of the configuration's mode, or of the exact one where two are compared.
+  /// Σ -ln p(token), nats, of the first model.
   package var negativeLogLikelihood = 0.0
-  /// The fast mode beside the exact one.
-  package var comparison: Comparison?
-
-  /// Sums over the same tokens, predicted by the fast mode and by the exact one.
-  package struct Comparison: Sendable, Equatable {
-    /// Σ -ln p(token) of the fast mode, nats.
-    package var negativeLogLikelihood = 0.0
-    /// Σ KL(exact ‖ fast), nats.
-    package var divergence = 0.0
-    /// The largest KL(exact ‖ fast) of one token, nats.
-    package var largestDivergence = 0.0
-    /// Tokens for which both modes hold the same continuation for the likeliest.
-    package var sameLikeliest = 0
+  /// The others beside the first.
+  package var comparisons: [Comparison] = []
+  /// The only other one.
+  package var comparison: Comparison? {
+    get { comparisons.first }
+    set { comparisons = newValue.map { [$0] } ?? [] }
   }
+
+  /// Sums over the same tokens, predicted by another model and by the first.
+  package struct Comparison: Sendable, Equatable {
+    /// Σ -ln p(token) of the other, nats.
+    package var negativeLogLikelihood = 0.0
+    /// Σ KL(first ‖ other), nats.
+    package var divergence = 0.0
+    /// The largest KL(first ‖ other) of one token, nats.
+    package var largestDivergence = 0.0
+    /// Tokens for which both hold the same continuation for the likeliest.
+    package var sameLikeliest = 0
+
+    package init() {}
+  }
+
+  package init() {}
 
   /// Nats per token; 0 before the first one.
   package func mean(_ sum: Double) -> Double { tokens > 0 ? sum / Double(tokens) : 0 }
   package var perplexity: Double { exp(mean(negativeLogLikelihood)) }
 }
 
-/// Loaded models and their buffers. Used on the thread that made it: not Sendable.
+/// Models and their buffers. Used on the thread that made it: not Sendable.
 package final class PerplexityEvaluator {
   private let runs: [WindowRun]
   /// The model's own limit, tokens.
   package let contextLength: Int
-  /// As `EngineClient.computeName`; both modes where two are compared.
-  package let computeName: String
+  /// As `EngineClient.computeName`, of each model.
+  package let computeNames: [String]
+  private let modes: [ComputeMode]
   private let vocabularySize: Int
 
   /// Loads the configuration's model, in the exact and the fast mode if they are to be compared.
   ///
   /// - Throws: `modelLoading` with the loader's words; `noFastMode` where both modes would be the same.
   package convenience init(_ configuration: EngineConfiguration, comparing: Bool) throws(InferenceError) {
+    var all = [configuration]
+    if comparing {
+      all.append(configuration)
+      // What a fast run is compared with stays float32.
+      (all[0].computeMode, all[0].kvFormat, all[1].computeMode) = (.exact, .f32, .fast)
+    }
+    try self.init(all)
+    if comparing, modes != [.exact, .fast] { throw .noFastMode(compute: computeNames[1]) }
+  }
+
+  /// Loads the model of each configuration; the first is what the others are compared with.
+  ///
+  /// - Throws: `modelLoading` with the loader's words; `vocabulariesDiffer`.
+  package convenience init(_ configurations: [EngineConfiguration]) throws(InferenceError) {
     var models: [any CausalModel] = []
     var formats: [KVFormat] = []
     var names: [String] = []
+    var modes: [ComputeMode] = []
     do {
-      let folder = try ModelFolder(path: configuration.modelPath)
-      for mode in comparing ? [.exact, .fast] : [configuration.computeMode] {
-        let compute = try configuration.makeContext(mode: mode)
+      for configuration in configurations {
+        let compute = try configuration.makeContext()
+        models.append(try ModelFamily.load(try ModelFolder(path: configuration.modelPath), compute: compute))
+        // As the engine stores them.
+        formats.append(configuration.kvFormat(beside: compute.mode))
         let level = compute.isa?.rawValue ?? "reference"
-        guard !comparing || compute.mode == mode else { throw InferenceError.noFastMode(compute: level) }
-        models.append(try ModelFamily.load(folder, compute: compute))
-        // As the engine stores them; what a fast run is compared with stays float32.
-        let isReference = comparing && mode == .exact
-        formats.append(isReference ? .f32 : configuration.kvFormat(beside: compute.mode))
         names.append(compute.mode == .fast ? level + " fast" : level)
+        modes.append(compute.mode)
       }
-    } catch let error as InferenceError {
-      throw error
     } catch {
       throw .modelLoading(String(describing: error))
     }
-    self.init(models: models, formats: formats, computeName: names.joined(separator: " and "))
+    let sizes = models.map(\.vocabularySize)
+    if let index = sizes.firstIndex(where: { $0 != sizes[0] }) {
+      throw .vocabulariesDiffer(
+        first: configurations[0].modelPath, other: configurations[index].modelPath, sizes: sizes[0],
+        sizes[index])
+    }
+    self.init(models: models, formats: formats, computeNames: names, modes: modes)
   }
 
   /// - Parameters:
-  ///   - models: one, or the exact one and the one to compare with it, of one vocabulary.
+  ///   - models: one, or the first and those to compare with it, of one vocabulary.
   ///   - formats: how each stores its keys and values.
-  init(models: [any CausalModel], formats: [KVFormat], computeName: String) {
+  init(
+    models: [any CausalModel], formats: [KVFormat], computeNames: [String], modes: [ComputeMode] = []
+  ) {
     runs = zip(models, formats).map { WindowRun($0, format: $1) }
     contextLength = models.map(\.contextLength).min() ?? 0
     vocabularySize = models.map(\.vocabularySize).min() ?? 0
-    self.computeName = computeName
+    (self.computeNames, self.modes) = (computeNames, modes)
   }
 
   /// Runs the text through the model or models.
@@ -107,7 +136,7 @@ package final class PerplexityEvaluator {
       textCount: tokens.count, openingCount: opening.count, window: window, limit: limit)
     for run in runs { try run.reserve(window: window) }
     var result = PerplexityResult()
-    if runs.count > 1 { result.comparison = .init() }
+    result.comparisons = runs.dropFirst().map { _ in .init() }
     for range in windows.ranges {
       try evaluate(opening + tokens[range], firstPredicted: max(1, opening.count), into: &result) {
         progress($0, windows.predicted)
@@ -143,13 +172,37 @@ package final class PerplexityEvaluator {
     }
     result.tokens += 1
     result.negativeLogLikelihood += likelihoods[0]
-    guard predictions.count > 1, var comparison = result.comparison else { return }
-    let divergence = first.divergence(from: predictions[1])
-    comparison.negativeLogLikelihood += likelihoods[1]
-    comparison.divergence += divergence
-    comparison.largestDivergence = max(comparison.largestDivergence, divergence)
-    comparison.sameLikeliest += first.likeliest == predictions[1].likeliest ? 1 : 0
-    result.comparison = comparison
+    for (index, other) in predictions.dropFirst().enumerated() {
+      let divergence = first.divergence(from: other)
+      result.comparisons[index].negativeLogLikelihood += likelihoods[index + 1]
+      result.comparisons[index].divergence += divergence
+      result.comparisons[index].largestDivergence = max(
+        result.comparisons[index].largestDivergence, divergence)
+      result.comparisons[index].sameLikeliest += first.likeliest == other.likeliest ? 1 : 0
+    }
+  }
+
+  /// How likely each model holds an ending of a text.
+  ///
+  /// - Parameters:
+  ///   - start: what stands before the ending, opening tokens included; at least one token.
+  ///   - ending: what is predicted.
+  /// - Returns: Σ ln p(token) of each model, nats.
+  /// - Throws: as `evaluate`.
+  package func logLikelihoods(of ending: [Int32], after start: [Int32]) throws(InferenceError) -> [Double] {
+    let window = start + ending
+    guard !start.isEmpty, !ending.isEmpty else { throw .textTooShort(tokens: window.count) }
+    guard window.count <= contextLength else {
+      throw .badWindow(tokens: window.count, least: 2, most: contextLength)
+    }
+    for token in window where token < 0 || Int(token) >= vocabularySize {
+      throw .tokenOutOfRange(token: token, vocabularySize: vocabularySize)
+    }
+    for run in runs { try run.reserve(window: window.count) }
+    var result = PerplexityResult()
+    result.comparisons = runs.dropFirst().map { _ in .init() }
+    try evaluate(window, firstPredicted: start.count, into: &result) { _ in }
+    return [-result.negativeLogLikelihood] + result.comparisons.map { -$0.negativeLogLikelihood }
   }
 }
 

@@ -32,6 +32,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case badWindow(tokens: Int, least: Int, most: Int)
   /// A comparison of the compute modes where there is only one.
   case noFastMode(compute: String)
+  /// Models that are to predict the same tokens, and how many each has.
+  case vocabulariesDiffer(first: String, other: String, sizes: Int, Int)
   /// The model does not give a finite likelihood to a token of the text.
   case brokenLogits(position: Int)
   /// The model's output after that many tokens holds something that is not a number, or infinity.
@@ -72,6 +74,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
       "--context \(tokens) does not fit this model: it takes from \(least) to \(most) tokens"
     case .noFastMode(let compute):
       "there is nothing to compare: \(compute) has no integer kernels, so fast mode computes as exact mode does"
+    case .vocabulariesDiffer(let first, let other, let count, let otherCount):
+      "\(first) has \(count) tokens and \(other) \(otherCount): only models of one vocabulary can be compared"
     case .brokenLogits(let position):
       "the model gives token \(position) of the text no finite likelihood: its logits are not numbers, "
         + "or call the token impossible"

@@ -36,6 +36,7 @@ extension APIError {
         status: 503, type: "server_error", code: APIError.outOfMemoryCode,
         message: "The server is out of memory: \(error).", retryAfter: 5)
     case .modelTooLarge, .contextTooLarge, .memoryTooSmall, .textTooShort, .badWindow, .noFastMode,
+      .vocabulariesDiffer,
       .brokenLogits, .unusableLogits:
       self = .internalError("\(error)")
     }
