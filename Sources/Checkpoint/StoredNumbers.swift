@@ -64,6 +64,15 @@ extension WeightMap {
     "input_global_scale", "weight_format", "SCB", "k_scale", "v_scale",
   ]
 
+  /// Whether a tensor of the whole checkpoint is of the matrix of a module, or helps to read it: a router's bias of its choice
+  /// has a name under its module's too, and is not.
+  package func isPart(_ tensor: String, ofMatrix module: String) -> Bool {
+    guard tensor.utf8.count > module.utf8.count + 1 else { return tensor == module }
+    let rest = String(tensor.dropFirst(module.count + 1))
+    return ["weight", "qweight", "weight_packed"].contains(rest) || Self.helpers.contains(rest)
+      || rest.hasPrefix("weight.") || has(module + ".W_q") && rest != "bias"
+  }
+
   /// How many parameters a tensor of the checkpoint holds, and in which of MLX's layouts; nil for one that only helps
   /// another.
   ///

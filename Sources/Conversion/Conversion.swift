@@ -295,6 +295,8 @@ extension Conversion {
         let isWanted =
           Self.endings.contains(where: low.hasSuffix)
           || ["license", "notice"].contains(where: low.hasPrefix)
+          // Dense layers behind an encoder.
+          || !place.isEmpty && low.hasSuffix(".safetensors")
         guard isWanted, !Self.ownNames.contains(low) || !place.isEmpty, !low.hasSuffix(".index.json"),
           !low.hasPrefix("."), !File.isDirectory(source + "/" + name)
         else { continue }

@@ -56,7 +56,7 @@ package struct ConversionPlan: Sendable {
   /// - Parameter folder: whose model has been bound, so that it is known which of its tensors are matrices.
   package init(_ folder: ModelFolder, _ options: ConversionOptions) throws(ConversionError) {
     (self.folder, self.options, config) = (folder, options, folder.config)
-    let matrices = Self.outputs(of: folder.weights.matrices)
+    let matrices = Self.outputs(of: folder)
     let text = folder.config["text_config"]
     let rules = try QuantizationRules(
       options, types: [folder.config, text].compactMap { $0?["model_type"]?.stringValue },
@@ -77,7 +77,8 @@ package struct ConversionPlan: Sendable {
     for matrix in matrices {
       var first = Int.max
       for case .matrix(let stored, _) in matrix.sources {
-        for name in byModule[stored.name] ?? [] where name != stored.name + ".bias" {
+        for name in byModule[stored.name] ?? []
+        where folder.weights.isPart(name, ofMatrix: stored.name) {
           taken.insert(name)
           first = min(first, order[name] ?? .max)
         }
@@ -104,16 +105,20 @@ package struct ConversionPlan: Sendable {
 
   /// The matrices under the names that MLX's layout has: experts of a layer, each a module of its own, become one stack; a stack
   /// of gates and ups becomes two.
-  private static func outputs(of matrices: [StoredMatrix]) -> [(name: String, sources: [Source])] {
+  private static func outputs(of folder: ModelFolder) -> [(name: String, sources: [Source])] {
+    let type = (folder.config["text_config"] ?? folder.config)["model_type"]?.stringValue ?? ""
+    let stackName = ["gpt_oss", "llama4", "llama4_text"].contains(type) ? "experts" : "switch_mlp"
     var found: [(name: String, sources: [Source])] = []
     var stacks: [String: Int] = [:]
-    for matrix in matrices {
+    for matrix in folder.weights.matrices {
       let parts = matrix.name.split(separator: ".").map(String.init)
       let last = parts.last ?? ""
       let whole = Source.matrix(matrix, rows: 0..<matrix.rows)
-      if parts.count >= 3, parts[parts.count - 3] == "experts", Int(parts[parts.count - 2]) != nil {
+      if parts.count >= 3, parts[parts.count - 3] == "experts", Int(parts[parts.count - 2]) != nil,
+        !folder.weights.has(matrix.name + ".bias")
+      {
         let usual = ["w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"][last] ?? last
-        let name = (parts.dropLast(3) + ["switch_mlp", usual]).joined(separator: ".")
+        let name = (parts.dropLast(3) + [stackName, usual]).joined(separator: ".")
         if let index = stacks[name] {
           found[index].sources.append(whole)
         } else {
@@ -121,9 +126,9 @@ package struct ConversionPlan: Sendable {
           found.append((name, [whole]))
         }
       } else if matrix.count != nil, parts.count >= 2, parts[parts.count - 2] == "experts",
-        ["gate_up_proj", "down_proj"].contains(last)
+        ["gate_up_proj", "down_proj"].contains(last), !folder.weights.has(matrix.name + ".weight")
       {
-        let start = (parts.dropLast(2) + ["switch_mlp"]).joined(separator: ".")
+        let start = (parts.dropLast(2) + [stackName]).joined(separator: ".")
         guard last == "gate_up_proj" else {
           found.append((start + ".down_proj", [whole]))
           continue

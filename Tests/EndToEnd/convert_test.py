@@ -278,6 +278,25 @@ def test_convert_refuses_weights_that_are_not_numbers(server):
         assert "model.layers.0.mlp.up_proj.weight" in result.stderr and "[3, 5]" in result.stderr, result
 
 
+def test_convert_keeps_the_values_of_every_kind_of_layer(server):
+    models = [
+        "apertus", "deepseekv3", "ernie45moe", "falconh1", "gemma4-moe", "glm4moelite", "gptoss", "kimilinear", "lfm2", "llama4",
+        "minimaxm2", "mixtral", "nemotronh", "phi4", "qwen2moe", "qwen35", "qwen3moe-mixed", "qwen3next"]
+    with scratch() as folder:
+        ids = folder / "ids.json"
+        ids.write_text(json.dumps([(37 * i + 11) % 90 + 3 for i in range(60)]))
+
+        def nats(model):
+            result = run(server, "perplexity", model, "--ids", ids, "--context", 30, "--compute", "exact", "--json")
+            assert result.returncode == 0, result
+            return json.loads(result.stdout)["mean_nll"]
+
+        for name in models:
+            source = DEMO.parent / f"{name}-tiny"
+            convert(server, source, folder / name, "--dequantize", "--dtype", "float32")
+            assert abs(nats(folder / name) - nats(source)) < 1e-5, name
+
+
 def test_convert_measures_what_the_result_has_lost(server):
     with scratch() as folder:
         source = float_folder(server, folder / "floats")
