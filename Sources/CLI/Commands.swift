@@ -137,13 +137,17 @@ package enum CommandLineTool {
     do {
       return try dispatch(arguments, &command)
     } catch let error as UsageError {
-      Terminal.tell("mlxserve: \(error)\nTry 'mlxserve \(command.map { $0.name + " " } ?? "")--help'.")
+      Terminal.tell(
+        "mlxserve: \(words(of: error))\nTry 'mlxserve \(command.map { $0.name + " " } ?? "")--help'.")
       return 2
     } catch {
-      Terminal.tell("mlxserve: \(error)")
+      Terminal.tell("mlxserve: \(words(of: error))")
       return ExitCode.of(error)
     }
   }
+
+  /// An error, which may name what somebody else has named.
+  private static func words(of error: any Error) -> String { Terminal.safe("\(error)", keepsLines: true) }
 
   /// - Parameter command: set once it is known, also where what follows is wrong.
   private static func dispatch(_ arguments: [String], _ command: inout Command?) throws -> Int32 {

@@ -138,6 +138,21 @@ def test_models_are_found_where_people_have_them(server):
             assert result.returncode == 0 and "sample texts come back" in result.stdout, result
 
 
+def test_names_do_not_steer_a_terminal(server):
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "ev\u202eil\u009b31m\x1b[2J"
+        shutil.copytree(DEMO, place)
+        for words, code in ((["verify", "--model", place], 0), (["show", place], 0), (["config", "--model", place], 0),
+                            (["serve", "--model", place / "x"], 2), (["serve", "--state-dir", place / "config.json", "--model",
+                                                                      place, "--port", "0"], 2),
+                            (["se\u202e\x1b"], 2), (["serve", "--fl\u009bag"], 2),
+                            (["embed", "--model", place, "x"], 2)):
+            result = run(server, *words)
+            assert result.returncode == code, (words, result)
+            shown = result.stdout + result.stderr
+            assert shown and not [c for c in shown if c in "\u202e\u009b\x1b"], (words, shown)
+
+
 def test_foreign_formats_are_named(server):
     with tempfile.TemporaryDirectory() as folder:
         gguf = pathlib.Path(folder) / "model.gguf"

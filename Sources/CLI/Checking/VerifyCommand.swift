@@ -15,7 +15,7 @@ enum VerifyCommand {
     configuration.prefixCacheFolder = nil
     var verification = Verification(configuration, checksums: !flags.isSet("no-checksums"))
     let asJSON = flags.isSet("json")
-    if !asJSON { Terminal.print("verifying \(configuration.modelPath)\n") }
+    if !asJSON { Terminal.print("verifying \(Terminal.safe(configuration.modelPath))\n") }
     verification.run { finding in
       if !asJSON { Terminal.print(line(finding)) }
     }

@@ -21,7 +21,8 @@ enum PrepareCommand {
     let folder = PreparedFolder(path: path)
     if flags.isSet("remove") {
       let freed = try folder.remove(identity: model.mappedFiles.identity)
-      Terminal.print(freed > 0 ? "freed \(Size.words(freed))" : "nothing was prepared of \(model.name)")
+      Terminal.print(
+        freed > 0 ? "freed \(Size.words(freed))" : "nothing was prepared of \(Terminal.safe(model.name))")
       return ExitCode.success
     }
     try File.makeFolders(path)
@@ -35,7 +36,7 @@ enum PrepareCommand {
     }
     bar.clear()
     Terminal.printError(
-      "prepared \(file.matrices) matrices of \(model.name), \(Size.words(file.bytes)), in "
+      "prepared \(file.matrices) matrices of \(Terminal.safe(model.name)), \(Size.words(file.bytes)), in "
         + "\(fixed(Instant.now.seconds(since: start))) s; every later start uses them")
     Terminal.print(file.path)
     return ExitCode.success

@@ -36,7 +36,7 @@ enum ShowCommand {
     if flags.isSet("json") {
       Terminal.print(JSONValue.object(facts).text)
     } else {
-      for line in lines(facts) { Terminal.print(line) }
+      for line in lines(facts) { Terminal.print(Terminal.safe(line)) }
     }
     return ExitCode.success
   }

@@ -35,7 +35,7 @@ enum ConfigCommand {
     }
     let isShort = !flags.isSet("show")
     let shown = isShort ? rows.filter { $0[2] != "default" } : rows
-    for line in Table.lines(["FLAG", "VALUE", "FROM"], shown) { Terminal.print(line) }
+    for line in Table.lines(["FLAG", "VALUE", "FROM"], shown) { Terminal.print(Terminal.safe(line)) }
     if isShort { Terminal.printError("\nEverything else has its default; --show lists that too.") }
     return ExitCode.success
   }
