@@ -306,6 +306,12 @@ def test_foreign_pages_are_refused(s):
                                      ("navigate", "document", "/props", 403), ("navigate", "document", "/", 200)):
         sent = ["Sec-Fetch-Site: cross-site", f"Sec-Fetch-Mode: {mode}", f"Sec-Fetch-Dest: {kind}", "Accept: text/html"]
         assert s.get(path, sent)[0] == status, (path, kind)
+    # Nor can a page of another site make anything of what nobody could read.
+    for path, status in (("/" + "a" * 9_000, 414), ("/%00", 400), ("/%zz", 400)):
+        got, headers, _ = s.get(path)
+        assert got == status, (got, path[:9])
+        assert headers["x-content-type-options"] == "nosniff", headers
+        assert headers["cross-origin-resource-policy"] == "same-origin", headers
     with serving(s, "--allow-origin", "https://app.example", "--api-key", "k") as other:
         ask = ["Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, content-type"]
         status, headers, _ = other.get("/v1/chat/completions", ["Origin: https://app.example", *ask], method="OPTIONS")

@@ -26,6 +26,9 @@ package struct ErrorFormat: Sendable {
     var response = Response(
       status: error.status, contentType: contentType, bytes: body(error, request, context))
     response.errorCode = error.code
+    // Also of what nobody could read, and so nobody knows who asked.
+    response.headers.add("x-content-type-options", "nosniff")
+    response.headers.add("cross-origin-resource-policy", "same-origin")
     if let seconds = error.retryAfterSeconds { response.headers.add("retry-after", String(seconds)) }
     switch error {
     case .methodNotAllowed(_, let allowed): response.headers.add("allow", allowed.joined(separator: ", "))
