@@ -78,8 +78,27 @@ def test_sampling_parameters_in_pairs(s):
     return f"{len(chosen)} requests"
 
 
-def test_unknown_fields_are_ignored_and_unknown_models_refused(s):
-    assert answered(s, CHAT, body(s, max_tokens=1, nobody_knows=[{}]))[0] == 200
+def test_unknown_fields_are_named_on_every_route(s):
+    message = {"messages": [{"role": "user", "content": "a"}]}
+    model, ollama = {"model": s.model}, {"model": s.model, "stream": False, "options": {"num_predict": 1}}
+    routes = {
+        CHAT: {**model, **message, "max_tokens": 1}, "/v1/completions": {**model, "prompt": "a", "max_tokens": 1},
+        "/v1/responses": {**model, "input": "a", "max_output_tokens": 16},
+        "/v1/responses/input_tokens": {**model, "input": "a"}, "/v1/conversations": {},
+        "/v1/messages": {**model, **message, "max_tokens": 1}, "/v1/messages/count_tokens": {**model, **message},
+        "/tokenize": {"content": "a"}, "/detokenize": {"tokens": [5]}, "/apply-template": message,
+        "/completion": {"prompt": "a", "n_predict": 1}, "/api/chat": {**ollama, **message},
+        "/api/generate": {**ollama, "prompt": "a"}, "/v1/vector_stores": {"name": "a"},
+        "/v1/uploads": {"bytes": 1, "filename": "a", "mime_type": "text/plain", "purpose": "assistants"},
+    }
+    for route, request in routes.items():
+        status, headers, data = answered(s, route, {**request, "nobody_knows": [{}]})
+        assert status == 200, (route, data[:200])
+        assert headers["x-mlxserve-ignored"] == "nobody_knows", (route, headers)
+    return f"{len(routes)} routes"
+
+
+def test_unknown_models_are_refused(s):
     for model in ("nope", "../../etc/passwd", "a\0b", "/" * 4000, s.model + "\0", s.model.upper()):
         assert code_of(answered(s, CHAT, {**body(s), "model": model})) == (404, "model_not_found"), model
 
