@@ -6,7 +6,7 @@
 
   /// Threads that take turns at the locks of `Monitor`. Those that they start belong to it too.
   ///
-  /// Time stands still: a wait with a deadline ends by it only where nobody else can go on.
+  /// Their clocks stand still until nobody can go on, and are at the earliest deadline of those who wait then.
   ///
   /// `@unchecked Sendable`: what changes is only touched with `mutex` held.
   package final class Schedule: @unchecked Sendable {
@@ -14,7 +14,7 @@
       /// Waits for its turn, with a lock if it wants one.
       case ready(ObjectIdentifier?)
       /// Waits for an update.
-      case asleep(ObjectIdentifier, isTimed: Bool)
+      case asleep(ObjectIdentifier, until: Instant?)
       case over
     }
 
@@ -40,6 +40,7 @@
       }
 
       var isOn: Bool { schedule.locked { !schedule.isFree } }
+      var now: Instant { schedule.locked { schedule.clock } }
 
       func take(_ lock: ObjectIdentifier) { schedule.locked { schedule.yield(self, .ready(lock)) } }
 
@@ -53,11 +54,11 @@
         }
       }
 
-      func sleep(_ lock: ObjectIdentifier, isTimed: Bool) -> Bool {
+      func sleep(_ lock: ObjectIdentifier, until deadline: Instant?) -> Bool {
         schedule.locked {
           schedule.holders[lock] = nil
           hasTimedOut = false
-          schedule.yield(self, .asleep(lock, isTimed: isTimed))
+          schedule.yield(self, .asleep(lock, until: deadline))
           return hasTimedOut
         }
       }
@@ -73,6 +74,9 @@
         }
       }
 
+      fileprivate var deadline: Instant? {
+        if case .asleep(_, let deadline) = state { deadline } else { nil }
+      }
       fileprivate var isOver: Bool { if case .over = state { true } else { false } }
     }
 
@@ -81,19 +85,34 @@
     private var random: UInt64
     /// One in so many locks lets another thread go on.
     private let rarity: UInt64
+    /// Of every two schedules one holds a client back, and then gives it each turn that it can take, so that all of what it does
+    /// comes between two locks of the others.
+    private let holdsBack: Bool
+    private var held: Member?
+    /// How many turns it is held back for.
+    private var heldTurns = 0
+    private let isSlow: Bool
+    /// How often the clocks are put forward for clients, and seconds that it goes on for once they are over.
+    private static let (patience, rest) = (1_000, 3.0)
     fileprivate var members: [Member] = []
     private var turn: Member?
     fileprivate var holders: [ObjectIdentifier: Member] = [:]
     fileprivate var isFree = false
     /// Whether its clients are all over and nobody else has anything to do, or nobody can go on.
     private var isQuiet = true
+    private var clock = Instant(nanoseconds: 0)
+    /// When it ends by the clocks, once its clients are over.
+    private var end: Instant?
     private var timeouts = 0
     /// Of who went on, in order: two that are the same have the same.
     private var digest: UInt64 = 0
+    private var turns = 0
 
-    package init(seed: UInt64) {
+    /// - Parameter isSlow: whether real time passes now and then, as on a busy machine; nothing else comes of it.
+    package init(seed: UInt64, isSlow: Bool = false) {
       random = seed
-      rarity = [2, 6, 20][Int(seed % 3)]
+      self.isSlow = isSlow
+      (rarity, holdsBack) = ([2, 6, 20][Int(seed % 3)], seed / 3 % 2 == 1)
       mutex = .allocate(capacity: 1)
       mutex.initialize(to: pthread_mutex_t())
       pthread_mutex_init(mutex, nil)
@@ -122,12 +141,16 @@
     /// - Returns: false where some can never go on: each waits for what another has.
     package func run(_ clients: [@Sendable () -> Void]) throws(PlatformError) -> Bool {
       var threads: [Thread] = []
-      locked { (isQuiet, timeouts) = (false, 0) }
+      locked { (isQuiet, end, timeouts) = (false, nil, 0) }
       for client in clients {
         let member = enrol(isClient: true)
         threads.append(try Thread(name: "client") { member.run(client) })
       }
       let isOver = locked {
+        if holdsBack {
+          held = members[members.count - 1 - Int(draw() % UInt64(max(1, clients.count)))]
+          heldTurns = Int(draw() % (16 << (draw() % 6)))
+        }
         pass(from: nil)
         while !isQuiet { pthread_cond_wait(quiet, mutex) }
         return members.allSatisfy { $0.isOver || !$0.isClient }
@@ -169,28 +192,36 @@
     /// - Parameter last: who ran until now.
     fileprivate func pass(from last: Member?) {
       var ready = members.filter(canRun)
-      // Whoever only pauses goes on too once the clients are over: some rounds of time are enough for that.
-      let isWanted = members.contains { $0.isClient && !$0.isOver }
-      if ready.isEmpty, timeouts < (isWanted ? 1_000 : 3) {
-        timeouts += 1
+      // Whoever only pauses goes on too once the clients are over: some seconds are enough for that.
+      if end == nil, !members.contains(where: { $0.isClient && !$0.isOver }) {
+        end = clock.adding(seconds: Self.rest)
+      }
+      while ready.isEmpty, let next = members.compactMap(\.deadline).min(),
+        end.map({ next <= $0 }) ?? (timeouts < Self.patience)
+      {
+        (clock, timeouts) = (max(clock, next), timeouts + 1)
         for member in members {
-          guard case .asleep(let lock, isTimed: true) = member.state else { continue }
+          guard case .asleep(let lock, until: let deadline?) = member.state, deadline <= clock else {
+            continue
+          }
           (member.state, member.hasTimedOut) = (.ready(lock), true)
         }
         ready = members.filter(canRun)
       }
-      guard let first = ready.first else {
+      guard !ready.isEmpty else {
         (turn, isQuiet) = (nil, true)
         pthread_cond_signal(quiet)
         return
       }
-      var next = first
-      if let last, draw() % rarity != 0, ready.contains(where: { $0 === last }) {
-        next = last
-      } else {
-        next = ready[Int(draw() % UInt64(ready.count))]
+      heldTurns -= 1
+      if let held, ready.count > 1, ready.contains(where: { $0 === held }) {
+        ready.removeAll { ($0 === held) == (heldTurns > 0) }
       }
+      let staying = draw() % rarity != 0 ? ready.first { $0 === last } : nil
+      let next = staying ?? ready[Int(draw() % UInt64(ready.count))]
       digest = (digest ^ UInt64(next.number)) &* 0x100_0000_01B3
+      turns += 1
+      if isSlow, turns % 100 == 0 { usleep(1_000) }
       turn = next
       if next !== last { pthread_cond_signal(next.condition) }
     }

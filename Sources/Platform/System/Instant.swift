@@ -39,6 +39,11 @@ package struct Instant: Sendable, Comparable, Hashable {
   }
 
   private static func read(_ clock: clockid_t) -> Int64 {
+    #if DEBUG
+      if let now = Turns.current?.now {
+        return now.nanoseconds + (clock == CLOCK_REALTIME ? 1_800_000_000_000_000_000 : 0)
+      }
+    #endif
     var time = timespec()
     clock_gettime(clock, &time)
     // A wall clock that is wrong by centuries is no reason to end.

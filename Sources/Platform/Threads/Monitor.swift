@@ -76,7 +76,7 @@ package final class Monitor<Value>: @unchecked Sendable {
       #if DEBUG
         if let member = Turns.current {
           pthread_mutex_unlock(mutex)
-          let isOver = member.sleep(ObjectIdentifier(self), isTimed: deadline != nil)
+          let isOver = member.sleep(ObjectIdentifier(self), until: deadline)
           pthread_mutex_lock(mutex)
           if isOver { return body(&value) }
           continue

@@ -5,6 +5,8 @@
   package protocol ThreadTurns: AnyObject, Sendable {
     /// Whether turns are taken still.
     var isOn: Bool { get }
+    /// What its clocks say.
+    var now: Instant { get }
     /// Waits for its turn, and for a lock that no other of its kind has then.
     func take(_ lock: ObjectIdentifier)
     func give(_ lock: ObjectIdentifier)
@@ -13,7 +15,7 @@
     /// Gives a lock back until an update.
     ///
     /// - Returns: whether the time is over instead.
-    func sleep(_ lock: ObjectIdentifier, isTimed: Bool) -> Bool
+    func sleep(_ lock: ObjectIdentifier, until deadline: Instant?) -> Bool
     /// A thread that this one starts.
     func child() -> any ThreadTurns
     /// What it does, from its first turn to its end.
@@ -42,7 +44,9 @@
 
     static func joined(_ body: sending @escaping () -> Void) -> sending () -> Void {
       guard let child = current?.child() else { return body }
-      return { child.run(body) }
+      var body: (() -> Void)? = body
+      // What it holds goes within its last turn: it may take locks, or be what others wait for.
+      return { child.run { body.take()?() } }
     }
 
     /// Does something on the calling thread in turns.

@@ -595,7 +595,8 @@ package final class Library: Sendable {
     }
   }
 
-  private func openStore(_ id: String) throws(APIError) -> Store {
+  /// - Throws: 404 where it is gone.
+  func openStore(_ id: String) throws(APIError) -> Store {
     guard let store = state.withLock({ $0.stores[id] }) else { throw .notFound("vector store", id) }
     return store
   }

@@ -209,7 +209,11 @@ extension Library {
     }
     // Not more than once in a minute: it is written to disk.
     if time - store.record.lastActive > 60 { try change(store.record.id) { $0.lastActive = time } }
-    guard let index = try openIndex(store.record.id) else { return }
+    guard let index = try openIndex(store.record.id) else {
+      // Nothing was put into it yet; or it was deleted meanwhile, and what was in it is not to be passed over in silence.
+      _ = try openStore(store.record.id)
+      return
+    }
     var lease = try models.encoder(
       store.record.model ?? settings.embeddingModel, isBackground: false, tenant: wishes.tenant)
     var query = query

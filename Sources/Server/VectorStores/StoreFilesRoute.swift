@@ -165,6 +165,8 @@ struct StoreFilesRoute {
     } catch {
       throw APIError(status: 500, type: "server_error", code: "index_error", message: "\(error)")
     }
+    // Nothing is in an index of what was deleted meanwhile either.
+    if text.isEmpty { _ = try self.entry(http, context) }
     let data: [JSONValue] =
       text.isEmpty ? [] : [["type": "text", "text": .string(String(decoding: text, as: UTF8.self))]]
     return Response(
