@@ -170,17 +170,25 @@ package struct ConversionPlan: Sendable {
       for key in ["quantization", "quantization_config"] { text[key] = nil }
       object["text_config"] = .object(text)
     }
-    if let base = base ?? counts(of: outputs).first?.0, outputs.contains(where: { $0.quantization != nil }) {
+    var modules = outputs.compactMap { output in
+      output.quantization.map { (String(output.names[0].dropLast(".weight".count)), $0) }
+    }
+    // OpenAI's own layout of experts stays; mlx-lm reads it under these names.
+    for output in outputs {
+      guard let name = output.names.first, name.hasSuffix("_proj_blocks") else { continue }
+      let module = String(name.dropLast("_blocks".count))
+      let parts = module.hasSuffix("gate_up_proj") ? ["gate_proj", "up_proj"] : ["down_proj"]
+      let start = module.split(separator: ".").dropLast().joined(separator: ".")
+      modules += parts.map { (start + "." + $0, ConversionOptions.usual(.mxfp4)) }
+    }
+    if let base = base ?? counts(of: outputs).first?.0 ?? modules.first?.1, !modules.isEmpty {
       func words(_ q: Quantization) -> JSONObject {
         JSONObject([
           ("group_size", .int(q.groupSize)), ("bits", .int(q.bits)), ("mode", .string(q.mode.rawValue)),
         ])
       }
       var all = words(base)
-      for output in outputs {
-        guard let own = output.quantization, namesAll || own != base else { continue }
-        all[String(output.names[0].dropLast(".weight".count))] = .object(words(own))
-      }
+      for (module, own) in modules where namesAll || own != base { all[module] = .object(words(own)) }
       (object["quantization"], object["quantization_config"]) = (.object(all), .object(all))
     }
     return .object(

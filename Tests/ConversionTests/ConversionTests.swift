@@ -98,6 +98,20 @@ private func convert(
     #expect(index["metadata"]?["total_parameters"] == golden["total_parameters"])
   }
 
+  @Test(.enabled(if: TestData.shared != nil, "the shared data folder is absent"))
+  func `experts in OpenAI's layout stay, and config.json names them as mlx-lm does`() throws {
+    let place = (try #require(TestData.shared)) + "/formats/layouts/mxfp4-gptoss-native"
+    let scratch = try Scratch()
+    try convert(place, to: scratch.path + "/out", ConversionOptions())
+    let config = try JSONValue(parsing: try TestData.bytes(scratch.path + "/out/config.json"))
+    let experts = config["quantization"]?["model.layers.0.mlp.experts.up_proj"] ?? config["quantization"]
+    #expect(experts?["mode"] == "mxfp4" && experts?["bits"] == 4 && experts?["group_size"] == 32)
+    let source = try bytes(place)
+    for (name, data) in try bytes(scratch.path + "/out") where name.contains("_blocks") {
+      #expect(source[name] == data)
+    }
+  }
+
   // MARK: Rules
 
   private func rules(_ options: ConversionOptions, type: String = "llama") throws -> QuantizationRules {
