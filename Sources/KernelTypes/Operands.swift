@@ -41,7 +41,7 @@ package struct Groups {
   /// Bytes between the scales of neighbouring rows, and between their biases.
   package var rowBytes: Int
   package var format: FloatFormat
-  /// Elements of a group: 32, 64 or 128.
+  /// Elements of a group: 32, 64 or 128; 16 where exact products read bytes.
   package var size: Int
 
   package init(

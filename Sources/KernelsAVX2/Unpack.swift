@@ -20,6 +20,7 @@ func scalar(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Fl
 /// `out[i] = scale · q[i] + bias`, fused, for each row of `weights`. Scalar twin: `Reference.unpack`.
 package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
   let (bits, groups) = (weights.bits, weights.groups)
+  guard bits < 8 else { return unpackBytes(weights, into: y) }
   // 32 elements are `bits` words; element 8·u + lane lies in words a = i·bits / 32 and a + 1 of them.
   let width = Int32(truncatingIfNeeded: bits)
   let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)
@@ -52,6 +53,26 @@ package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
           _mm256_storeu_ps(out + i + 8 * eight, _mm256_fmadd_ps(q, scale, bias))
         }
         i += 32
+      }
+    }
+  }
+}
+
+/// Bytes need no permutes, and blocks of GGUF files have groups of 16 of them.
+@inline(__always)
+private func unpackBytes(_ weights: QuantizedRows, into y: Output) {
+  let groups = weights.groups
+  for row in 0..<weights.count {
+    let (packed, out) = (weights.packed + row * weights.rowBytes, y.base + row * y.stride)
+    let (scales, biases) = (groups.scales + row * groups.rowBytes, groups.biases + row * groups.rowBytes)
+    var i = 0
+    for group in 0..<weights.columns / groups.size {
+      let scale = _mm256_set1_ps(scalar(scales, groups.format, group))
+      let bias = _mm256_set1_ps(scalar(biases, groups.format, group))
+      for _ in 0..<groups.size / 8 {
+        let q = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((packed + i).loadUnaligned(as: Int64.self)))
+        _mm256_storeu_ps(out + i, _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias))
+        i += 8
       }
     }
   }

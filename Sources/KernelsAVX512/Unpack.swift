@@ -29,6 +29,7 @@ func iota() -> __m512i {
 /// `out[i] = scale · q[i] + bias`, fused, for each row of `weights`. Scalar twin: `Reference.unpack`.
 package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
   let (bits, groups) = (weights.bits, weights.groups)
+  guard bits < 8 else { return unpackBytes(weights, into: y) }
   let width = Int32(bits)
   let offsets = _mm512_mullo_epi32(iota(), _mm512_set1_epi32(width))
   let later = _mm512_add_epi32(offsets, _mm512_set1_epi32(16 * width))
@@ -69,6 +70,27 @@ package func unpackAffine(_ weights: QuantizedRows, into y: Output) {
         _mm512_storeu_ps(out + i, _mm512_fmadd_ps(first, scale, bias))
         _mm512_storeu_ps(out + i + 16, _mm512_fmadd_ps(second, scale, bias))
         i += 32
+      }
+    }
+  }
+}
+
+/// Bytes need no permutes, and blocks of GGUF files have groups of 16 of them.
+@inline(__always)
+private func unpackBytes(_ weights: QuantizedRows, into y: Output) {
+  let groups = weights.groups
+  for row in 0..<weights.count {
+    let (packed, out) = (weights.packed + row * weights.rowBytes, y.base + row * y.stride)
+    let (scales, biases) = (groups.scales + row * groups.rowBytes, groups.biases + row * groups.rowBytes)
+    var i = 0
+    for group in 0..<weights.columns / groups.size {
+      let scale = _mm512_set1_ps(scalar(scales, groups.format, group))
+      let bias = _mm512_set1_ps(scalar(biases, groups.format, group))
+      for _ in 0..<groups.size / 16 {
+        let bytes = _mm_loadu_si128((packed + i).assumingMemoryBound(to: __m128i.self))
+        let q = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+        _mm512_storeu_ps(out + i, _mm512_fmadd_ps(q, scale, bias))
+        i += 16
       }
     }
   }

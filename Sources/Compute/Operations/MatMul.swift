@@ -152,11 +152,29 @@ extension ComputeContext {
     for r in 0..<xRows { kernels.add(bias + rows.lowerBound, rows.count, y.base + r * y.stride) }
   }
 
+  /// Bytes of numbers that blocks are turned into at a time, for few rows of x: they are still in the first-level cache.
+  private static let blockBytesAtOnce = 1 << 14
+
   private func multiplyExactly(
     _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
   ) {
+    guard case .blocks(let blocks) = matrix else {
+      return multiplyReadable(matrix, rows: rows, x, into: y, scratch)
+    }
+    let isFew = x.count <= kernels.fusedRows
+    let step = isFew ? max(4, Self.blockBytesAtOnce / blocks.columns & ~3) : rows.count
+    for start in stride(from: rows.lowerBound, to: rows.upperBound, by: step) {
+      let some = start..<min(start + step, rows.upperBound)
+      multiplyReadable(
+        blocks.readable(some, exactly: true, scratch.aside), rows: 0..<some.count, x,
+        into: Output(base: y.base + start - rows.lowerBound, stride: y.stride), scratch)
+    }
+  }
+
+  private func multiplyReadable(
+    _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
+  ) {
     let isFused = x.count <= kernels.fusedRows
-    let (matrix, rows) = matrix.readable(rows, exactly: true, scratch.aside)
     switch matrix {
     case .blocks: break
     case .dense(let all) where all.format == .f32: kernels.multiply(all.rows(rows), x, y)

@@ -29,10 +29,10 @@ extension BlockFormat {
   /// The form that has the numbers of blocks to the bit, but for scales and biases of 16 bits where the file's are
   /// products of two; nil for types without one.
   package var kept: Quantization? {
-    switch exactForm {
+    guard isExactInFastMode else { return nil }
+    return switch fastForm {
     case .affine(let bits, let size, _): Quantization(bits: bits, groupSize: size)
     case .mxfp4: Quantization(mode: .mxfp4, bits: 4, groupSize: 32)
-    case .floats: nil
     }
   }
 }
@@ -114,8 +114,12 @@ extension ComputeContext {
     _ places: [UnsafeMutableRawPointer], _ sums: inout SIMD2<Double>
   ) -> Int? {
     let columns = tensors.columns
-    let (source, rows) = matrix.readable(row..<row + 1, exactly: true, workerScratch[worker].aside)
-    if case .blocks(_, let type) = form { return copy(source.first(rows), type, places) }
+    let aside = workerScratch[worker].aside
+    if case .blocks(_, let type) = form {
+      let (packed, rows) = matrix.readable(row..<row + 1, exactly: false, aside)
+      return copy(packed.first(rows), type, places)
+    }
+    let (source, rows) = matrix.readable(row..<row + 1, exactly: true, aside)
     let room = workerScratch[worker].floats(3 * columns)
     unpack(source, rows: rows, into: Output(base: room, stride: columns))
     if tensors.factor != 1 { kernels.scale(tensors.factor, columns, room) }

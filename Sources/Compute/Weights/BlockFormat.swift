@@ -60,46 +60,44 @@ package enum BlockFormat: UInt32, Sendable, CaseIterable {
   enum Form: Equatable {
     case affine(bits: Int, groupSize: Int, scales: FloatFormat)
     case mxfp4
-    case floats
   }
 
-  /// The form for exact products, whose values are the file's. Scales and biases are float32 where the product of two of the
-  /// file's numbers is longer than a half has room for.
+  /// The form for exact products, whose values are the file's: bytes, which take no packing, with float32 scales, because the
+  /// product of two of the file's numbers is longer than a half has room for.
   var exactForm: Form {
     switch self {
-    case .q40, .q41: .affine(bits: 4, groupSize: 32, scales: .f16)
-    case .q50, .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
-    case .q80: .affine(bits: 8, groupSize: 32, scales: .f16)
-    case .q4K: .affine(bits: 4, groupSize: 32, scales: .f32)
-    case .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
+    case .q40, .q41, .q50, .q51, .q80, .q4K, .q5K, .iq4NL, .iq4XS:
+      .affine(bits: 8, groupSize: 32, scales: .f32)
     // A scale of 6 bits times a number of 3 has 8: of them and the block's one factor rows are made of.
-    case .q3K: .affine(bits: 8, groupSize: 128, scales: .f32)
-    // The table's numbers have 8 bits.
-    case .iq4NL, .iq4XS: .affine(bits: 8, groupSize: 32, scales: .f32)
-    case .tq10, .tq20, .q10: .affine(bits: 2, groupSize: 128, scales: .f16)
-    case .q20: .affine(bits: 2, groupSize: 64, scales: .f16)
+    case .q3K, .tq10, .tq20, .q10: .affine(bits: 8, groupSize: 128, scales: .f32)
+    case .q20: .affine(bits: 8, groupSize: 64, scales: .f32)
+    case .q2K, .q6K: .affine(bits: 8, groupSize: 16, scales: .f32)
     case .mxfp4: .mxfp4
-    case .q2K, .q6K: .floats
     }
   }
 
   /// The form for products in integers.
   var fastForm: Form {
     switch self {
-    case .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
-    default: exactForm
+    case .q40, .q41: .affine(bits: 4, groupSize: 32, scales: .f16)
+    case .q50, .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
+    case .q80, .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
+    case .q4K: .affine(bits: 4, groupSize: 32, scales: .f32)
+    case .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
+    case .tq10, .tq20, .q10: .affine(bits: 2, groupSize: 128, scales: .f16)
+    case .q20: .affine(bits: 2, groupSize: 64, scales: .f16)
+    case .q3K, .iq4NL, .iq4XS, .mxfp4: exactForm
     }
   }
 
   /// Whether the fast mode multiplies the file's own values.
-  package var isExactInFastMode: Bool { fastForm == exactForm }
+  package var isExactInFastMode: Bool { self != .q2K && self != .q6K }
 
   /// Bits that a number takes in panels, scales and biases included.
   package var panelBits: Double {
     switch fastForm {
     case .affine(let bits, let size, let scales): Double(bits) + Double(16 * scales.bytes) / Double(size)
     case .mxfp4: 4.25
-    case .floats: 32
     }
   }
 }

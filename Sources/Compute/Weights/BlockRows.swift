@@ -29,36 +29,37 @@ struct BlockRows {
   func readable(_ rows: Range<Int>, exactly: Bool, _ scratch: Scratch) -> WeightMatrix {
     let form = exactly ? format.exactForm : format.fastForm
     let sizes = RowSizes(form, columns: columns)
-    // Behind the rows stand the numbers of one: as float32, scales and biases, as bytes.
-    let (most, start) = (columns / 32, (rows.count * sizes.all + 3) / 4)
-    let all = scratch.floats(start + columns + 2 * most + columns / 4)
-    let (room, floats) = (UnsafeMutableRawPointer(all), all + start)
-    let work = BlockWork(
-      quanta: UnsafeMutableRawPointer(floats + columns + 2 * most).assumingMemoryBound(to: UInt8.self),
-      scales: floats + columns, biases: floats + columns + most)
+    // Behind the rows stand the numbers of one: scales, biases, bytes.
+    let (most, start) = (columns / 16, (rows.count * sizes.all + 3) / 4)
+    let all = scratch.floats(start + 2 * most + columns / 4)
+    let room = UnsafeMutableRawPointer(all)
+    let aside = BlockWork(
+      quanta: UnsafeMutableRawPointer(all + start + 2 * most), scales: all + start, biases: all + start + most
+    )
     for (index, row) in rows.enumerated() {
       let packed = room + index * sizes.packed
       let scales = room + rows.count * sizes.packed + index * sizes.scales
+      let biases = scales + rows.count * sizes.scales
       switch form {
-      case .floats: decode(source(row), into: packed.assumingMemoryBound(to: Float.self))
-      case .mxfp4: reorder(source(row), packed, scales.assumingMemoryBound(to: UInt8.self))
+      case .mxfp4: reorder(source(row), packed, scales)
+      case .affine(8, _, .f32):
+        read(
+          source(row),
+          BlockWork(
+            quanta: packed, scales: scales.assumingMemoryBound(to: Float.self),
+            biases: biases.assumingMemoryBound(to: Float.self)))
       case .affine(let bits, let size, let scaleFormat):
-        let groups = columns / size
-        if form == format.exactForm {
-          read(source(row), work)
-        } else {
-          decode(source(row), into: floats)
-          requantize(floats, work)
-        }
-        packStream(work.quanta, columns, bits, packed)
-        let biases = scales + rows.count * sizes.scales
-        if scaleFormat == .f32 {
-          scales.copyMemory(from: work.scales, byteCount: 4 * groups)
-          biases.copyMemory(from: work.biases, byteCount: 4 * groups)
-        } else {
-          for group in 0..<groups {
-            scales.storeBytes(of: halfBits(work.scales[group]), toByteOffset: 2 * group, as: UInt16.self)
-            biases.storeBytes(of: halfBits(work.biases[group]), toByteOffset: 2 * group, as: UInt16.self)
+        read(source(row), aside)
+        if !format.isExactInFastMode { requantize(aside) }
+        packStream(aside.quanta, columns, bits, packed)
+        for group in 0..<columns / size {
+          switch scaleFormat {
+          case .f32:
+            scales.storeBytes(of: aside.scales[group], toByteOffset: 4 * group, as: Float.self)
+            biases.storeBytes(of: aside.biases[group], toByteOffset: 4 * group, as: Float.self)
+          case .f16, .bf16:
+            scales.storeBytes(of: halfBits(aside.scales[group]), toByteOffset: 2 * group, as: UInt16.self)
+            biases.storeBytes(of: halfBits(aside.biases[group]), toByteOffset: 2 * group, as: UInt16.self)
           }
         }
       }
@@ -71,9 +72,6 @@ struct BlockRows {
     let sizes = RowSizes(form, columns: columns)
     let scales = room + rows * sizes.packed
     switch form {
-    case .floats:
-      return .dense(
-        FloatRows(base: room, rowBytes: sizes.packed, format: .f32, count: rows, columns: columns))
     case .mxfp4:
       return .floating(
         FloatingRows(
@@ -98,7 +96,6 @@ private struct RowSizes {
 
   init(_ form: BlockFormat.Form, columns: Int) {
     switch form {
-    case .floats: (packed, scales, all) = (4 * columns, 0, 4 * columns)
     case .mxfp4:
       (packed, scales) = (columns / 2, columns / 32)
       all = packed + scales
@@ -109,135 +106,198 @@ private struct RowSizes {
   }
 }
 
-/// The numbers of a row while it is read: w = scale · q + bias.
+/// Where the numbers of a row go: w = scale · q + bias.
 private struct BlockWork {
   /// A byte each, not packed yet.
-  let quanta: UnsafeMutablePointer<UInt8>
+  let quanta: UnsafeMutableRawPointer
   /// One for each group.
   let scales, biases: UnsafeMutablePointer<Float>
 
   /// Sets a group.
+  @inline(__always)
   func set(_ group: Int, _ scale: Float, _ bias: Float) { (scales[group], biases[group]) = (scale, bias) }
+
+  /// Sets sixteen numbers of the row, from one on.
+  @inline(__always)
+  func set(_ first: Int, _ numbers: Sixteen) {
+    quanta.storeBytes(of: numbers, toByteOffset: first, as: Sixteen.self)
+  }
+
+  /// Sets one number of the row.
+  @inline(__always)
+  func setOne(_ index: Int, _ number: UInt8) {
+    quanta.storeBytes(of: number, toByteOffset: index, as: UInt8.self)
+  }
 }
 
 // MARK: - Numbers of the file
 
+private typealias Sixteen = SIMD16<UInt8>
+
+/// Sixteen bytes of the file.
+@inline(__always)
+private func sixteen(_ bytes: UnsafeRawPointer, _ offset: Int) -> Sixteen {
+  bytes.loadUnaligned(fromByteOffset: offset, as: Sixteen.self)
+}
+
+@inline(__always)
+private func byte(_ bytes: UnsafeRawPointer, _ offset: Int) -> UInt8 {
+  bytes.load(fromByteOffset: offset, as: UInt8.self)
+}
+
 /// An unaligned half.
+@inline(__always)
 private func storedHalf(_ bytes: UnsafeRawPointer, _ offset: Int = 0) -> Float {
   float(f16: UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
+}
+
+/// Bit i of two bytes as 16 in byte i.
+@inline(__always)
+private func fifthBits(_ bytes: UnsafeRawPointer, _ offset: Int) -> Sixteen {
+  let low = SIMD8<UInt8>(repeating: byte(bytes, offset))
+  let high = SIMD8<UInt8>(repeating: byte(bytes, offset + 1))
+  let places = Sixteen(1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128)
+  let isSet = (Sixteen(lowHalf: low, highHalf: high) & places) .!= 0
+  return Sixteen.zero.replacing(with: 16, where: isSet)
 }
 
 /// The numbers of IQ4_NL and IQ4_XS, plus 128.
 private let nonlinear: (UInt64, UInt64) = (0x766a_5d4f_3f2d_1801, 0xf1d9_c5b5_a699_8d81)
 
-/// Eight bytes, each below 16, as what the table has for them.
-private func lookUp(_ nibbles: UInt64) -> UInt64 {
-  var result: UInt64 = 0
-  for shift in stride(from: UInt64(0), to: 64, by: 8) {
-    let index = nibbles >> shift & 15
-    let byte = (index < 8 ? nonlinear.0 : nonlinear.1) >> (8 * (index & 7)) & 255
-    result |= byte << shift
+/// Bytes below 16 as what the table has for them: where a bit of theirs is set, the other half of what is left of it.
+@inline(__always)
+private func lookUp(_ nibbles: Sixteen) -> Sixteen {
+  func entry(_ index: Int) -> Sixteen {
+    let eight = index < 8 ? nonlinear.0 : nonlinear.1
+    return Sixteen(repeating: UInt8(truncatingIfNeeded: eight >> UInt64(8 * (index & 7))))
   }
-  return result
-}
-
-private let ones: UInt64 = 0x0101_0101_0101_0101
-private let lowHalves: UInt64 = 0x0F0F_0F0F_0F0F_0F0F
-
-/// Eight bytes of the file.
-private func eight(_ bytes: UnsafeRawPointer, _ offset: Int) -> UInt64 {
-  UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-}
-
-private func byte(_ bytes: UnsafeRawPointer, _ offset: Int) -> UInt8 {
-  bytes.load(fromByteOffset: offset, as: UInt8.self)
-}
-
-/// Bit i of a byte as byte i.
-private func spread(_ bits: UInt8) -> UInt64 {
-  // Copies in all bytes, of which each keeps its own bit, and makes it 128 where it is set.
-  let kept = UInt64(bits) &* ones & 0x8040_2010_0804_0201
-  return ((kept &+ 0x7F7F_7F7F_7F7F_7F7F) | kept) >> 7 & ones
+  func chosen(_ bit: UInt8, _ clear: Sixteen, _ set: Sixteen) -> Sixteen {
+    clear.replacing(with: set, where: nibbles & bit .!= 0)
+  }
+  func two(_ index: Int) -> Sixteen { chosen(1, entry(index), entry(index + 1)) }
+  func four(_ index: Int) -> Sixteen { chosen(2, two(index), two(index + 2)) }
+  func eight(_ index: Int) -> Sixteen { chosen(4, four(index), four(index + 4)) }
+  return chosen(8, eight(0), eight(8))
 }
 
 extension BlockRows {
-  private func store(_ eight: UInt64, _ work: BlockWork, _ index: Int) {
-    UnsafeMutableRawPointer(work.quanta + index).storeBytes(of: eight.littleEndian, as: UInt64.self)
-  }
-
   /// The numbers of a row in the exact form, where it is affine.
   private func read(_ source: UnsafeRawPointer, _ work: BlockWork) {
-    for block in 0..<columns / format.values {
-      let bytes = source + block * format.bytes
-      let first = block * format.values
-      switch format {
-      case .q40, .q41, .q50, .q51, .iq4NL: readHalves(bytes, work, first)
-      case .q80:
+    let (blocks, size, values) = (columns / format.values, format.bytes, format.values)
+    /// A loop for each type, which does not look at it again.
+    @inline(__always)
+    func each(_ body: (_ bytes: UnsafeRawPointer, _ first: Int) -> Void) {
+      for block in 0..<blocks { body(source + block * size, block * values) }
+    }
+    switch format {
+    case .q40: each { readHalves($0, work, $1, at: 2, offset: -8) { low, _ in low } }
+    case .q41: each { readHalves($0, work, $1, at: 4, offset: nil) { low, _ in low } }
+    case .q50:
+      each { bytes, first in
+        readHalves(bytes, work, first, at: 6, offset: -16) { $0 | fifthBits(bytes, 2 + 2 * $1) }
+      }
+    case .q51:
+      each { bytes, first in
+        readHalves(bytes, work, first, at: 8, offset: nil) { $0 | fifthBits(bytes, 4 + 2 * $1) }
+      }
+    case .iq4NL: each { readHalves($0, work, $1, at: 2, offset: -128) { low, _ in lookUp(low) } }
+    case .q80:
+      each { bytes, first in
         let d = storedHalf(bytes)
-        for i in stride(from: 0, to: 32, by: 8) {
-          store(eight(bytes, 2 + i) ^ 0x8080_8080_8080_8080, work, first + i)
+        work.set(first, sixteen(bytes, 2) ^ 128)
+        work.set(first + 16, sixteen(bytes, 18) ^ 128)
+        work.set(first / 32, d, -128 * d)
+      }
+    case .q4K: each { readMinima($0, work, $1, isFive: false) }
+    case .q5K: each { readMinima($0, work, $1, isFive: true) }
+    case .q2K:
+      each { bytes, first in
+        let (d, least) = (storedHalf(bytes, 80), storedHalf(bytes, 82))
+        eachSixteen { group, place, quarter in
+          work.set(first + 16 * group, sixteen(bytes, 16 + place) &>> (2 * quarter) & 3)
+          let both = byte(bytes, group)
+          work.set(first / 16 + group, d * Float(both & 15), -(least * Float(both >> 4)))
         }
-        work.set(block, d, -128 * d)
-      case .q4K, .q5K: readMinima(bytes, work, first)
-      case .q3K: readThreeBits(bytes, work, first)
-      case .iq4XS:
+      }
+    case .q3K: each { readThreeBits($0, work, $1) }
+    case .q6K:
+      each { bytes, first in
+        let d = storedHalf(bytes, 208)
+        eachSixteen { group, place, quarter in
+          // Two quarters of a half share nibbles: 64 bytes for each half.
+          let nibbles = sixteen(bytes, place + place / 32 * 32 + 32 * Int(quarter & 1)) &>> (quarter / 2 * 4)
+          let high = sixteen(bytes, 128 + place) &>> (2 * quarter) & 3
+          work.set(first + 16 * group, nibbles & 15 | high &<< 4)
+          let scale = d * Float(Int8(bitPattern: byte(bytes, 192 + group)))
+          work.set(first / 16 + group, scale, -32 * scale)
+        }
+      }
+    case .iq4XS:
+      each { bytes, first in
         let d = storedHalf(bytes)
         let high = UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: 2, as: UInt16.self))
         for group in 0..<8 {
           let low = byte(bytes, 4 + group / 2) >> UInt8(group % 2 * 4) & 15
           let scale = d * Float(Int(low) | Int(high >> UInt16(2 * group) & 3) << 4 - 32)
-          for i in stride(from: 0, to: 16, by: 8) {
-            let nibbles = eight(bytes, 8 + 16 * group + i)
-            store(lookUp(nibbles & lowHalves), work, first + 32 * group + i)
-            store(lookUp(nibbles >> 4 & lowHalves), work, first + 32 * group + 16 + i)
-          }
+          let nibbles = sixteen(bytes, 8 + 16 * group)
+          work.set(first + 32 * group, lookUp(nibbles & 15))
+          work.set(first + 32 * group + 16, lookUp(nibbles &>> 4))
           work.set(first / 32 + group, scale, -128 * scale)
         }
-      case .tq10: readDigits(bytes, work, first)
-      case .tq20:
-        for i in 0..<256 {
-          work.quanta[first + i] =
-            byte(bytes, i / 128 * 32 + i % 32) >> UInt8(i % 128 / 32 * 2) & 3
+      }
+    case .tq10: each { readDigits($0, work, $1) }
+    case .tq20:
+      each { bytes, first in
+        eachSixteen { group, place, quarter in
+          work.set(first + 16 * group, sixteen(bytes, place) &>> (2 * quarter) & 3)
         }
         setBoth(storedHalf(bytes, 64), work, first)
-      case .q10:
-        for i in 0..<16 { store(spread(byte(bytes, 2 + i)) << 1, work, first + 8 * i) }
-        work.set(block, storedHalf(bytes), -storedHalf(bytes))
-      case .q20:
-        for i in 0..<64 { work.quanta[first + i] = byte(bytes, 2 + i / 4) >> UInt8(i % 4 * 2) & 3 }
-        work.set(block, storedHalf(bytes), -storedHalf(bytes))
-      case .q2K, .q6K, .mxfp4: break
       }
+    case .q10:
+      each { bytes, first in
+        for i in 0..<8 { work.set(first + 16 * i, fifthBits(bytes, 2 + 2 * i) &>> 3) }
+        work.set(first / 128, storedHalf(bytes), -storedHalf(bytes))
+      }
+    case .q20:
+      each { bytes, first in
+        for i in 0..<64 { work.setOne(first + i, byte(bytes, 2 + i / 4) >> UInt8(i % 4 * 2) & 3) }
+        work.set(first / 64, storedHalf(bytes), -storedHalf(bytes))
+      }
+    case .mxfp4: break
     }
   }
 
   /// Blocks of 32, of whose bytes the low halves are the first numbers and the high halves the others.
-  private func readHalves(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
-    let hasMinimum = format == .q41 || format == .q51
-    let isFive = format == .q50 || format == .q51
-    let start = hasMinimum ? 4 : 2
-    let nibbles = start + (isFive ? 4 : 0)
-    for i in stride(from: 0, to: 16, by: 8) {
-      let pairs = eight(bytes, nibbles + i)
-      var (low, high) = (pairs & lowHalves, pairs >> 4 & lowHalves)
-      if isFive {
-        low |= spread(byte(bytes, start + i / 8)) << 4
-        high |= spread(byte(bytes, start + 2 + i / 8)) << 4
-      } else if format == .iq4NL {
-        (low, high) = (lookUp(low), lookUp(high))
-      }
-      store(low, work, first + i)
-      store(high, work, first + 16 + i)
-    }
+  ///
+  /// - Parameters:
+  ///   - start: where these bytes are.
+  ///   - offset: the number that stands for zero; nil where a block has its minimum.
+  ///   - numbers: what the nibbles of a half, 0 or 1, mean.
+  @inline(__always)
+  private func readHalves(
+    _ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int, at start: Int, offset: Float?,
+    _ numbers: (_ nibbles: Sixteen, _ half: Int) -> Sixteen
+  ) {
+    let pairs = sixteen(bytes, start)
+    work.set(first, numbers(pairs & 15, 0))
+    work.set(first + 16, numbers(pairs &>> 4, 1))
     let d = storedHalf(bytes)
-    let offset: Float = isFive ? -16 : format == .iq4NL ? -128 : -8
-    work.set(first / 32, d, hasMinimum ? storedHalf(bytes, 2) : offset * d)
+    work.set(first / 32, d, offset.map { $0 * d } ?? storedHalf(bytes, 2))
+  }
+
+  /// The groups of 16 of a block of 256 numbers whose bits lie in quarters: the numbers 32·k up to 32·k + 31 of a half of 128 are
+  /// the fields k of 32 bytes.
+  @inline(__always)
+  private func eachSixteen(_ body: (_ group: Int, _ place: Int, _ quarter: UInt8) -> Void) {
+    for group in 0..<16 {
+      body(group, group / 8 * 32 + group % 2 * 16, UInt8(truncatingIfNeeded: group % 8 / 2))
+    }
   }
 
   /// Q4_K and Q5_K: eight groups with scales and minima of 6 bits.
-  private func readMinima(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
+  @inline(__always)
+  private func readMinima(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int, isFive: Bool) {
     let (d, least) = (storedHalf(bytes), storedHalf(bytes, 2))
-    let isFive = format == .q5K
     for group in 0..<8 {
       func stored(_ at: Int) -> UInt8 { byte(bytes, 4 + at) }
       let (scale, minimum): (UInt8, UInt8) =
@@ -248,11 +308,13 @@ extension BlockRows {
           stored(group + 4) >> 4 | (stored(group) >> 6) << 4
         )
       work.set(first / 32 + group, d * Float(scale), -least * Float(minimum))
-      for i in stride(from: 0, to: 32, by: 8) {
-        let pairs = eight(bytes, (isFive ? 48 : 16) + group / 2 * 32 + i)
-        var numbers = pairs >> UInt64(group % 2 * 4) & lowHalves
-        if isFive { numbers |= (eight(bytes, 16 + i) >> UInt64(group) & ones) << 4 }
-        store(numbers, work, first + 32 * group + i)
+      for i in stride(from: 0, to: 32, by: 16) {
+        let pairs = sixteen(bytes, (isFive ? 48 : 16) + group / 2 * 32 + i)
+        var numbers = group % 2 == 0 ? pairs & 15 : pairs &>> 4
+        if isFive {
+          numbers |= (sixteen(bytes, 16 + i) &>> UInt8(truncatingIfNeeded: group) & 1) &<< 4
+        }
+        work.set(first + 32 * group + i, numbers)
       }
     }
   }
@@ -260,18 +322,15 @@ extension BlockRows {
   /// Q3_K: products of a group's scale and a number, from -124 to 128, plus 127.
   private func readThreeBits(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
     setBoth(storedHalf(bytes, 108), work, first, -127)
-    for group in 0..<16 {
+    eachSixteen { group, place, quarter in
       let low = byte(bytes, 96 + group % 8) >> UInt8(group / 8 * 4) & 15
       let high = byte(bytes, 96 + 8 + group % 4) >> UInt8(group / 4 * 2) & 3
-      let scale = Int(low | high << 4) - 32
-      // Quarters of a half of 128 numbers share bytes.
-      let (part, quarter, start) = (group / 8, group % 8 / 2, group % 2 * 16)
-      for i in start..<start + 16 {
-        let two = Int(byte(bytes, 32 + 32 * part + i) >> UInt8(2 * quarter) & 3)
-        let isWhole = byte(bytes, i) >> UInt8(4 * part + quarter) & 1 == 1
-        let product = scale * (isWhole ? two : two - 4)
-        work.quanta[first + 16 * group + i - start] = UInt8(truncatingIfNeeded: product + 127)
-      }
+      let scale = (low | high << 4) &- 32
+      let two = sixteen(bytes, 32 + place) &>> (2 * quarter) & 3
+      // A bit that is not set takes 4 away.
+      let third = sixteen(bytes, place % 32) &>> (quarter + (place < 32 ? 0 : 4)) & 1
+      // Bytes wrap around: only the sum has to fit.
+      work.set(first + 16 * group, (two &+ (third &<< 2) &- 4) &* scale &+ 127)
     }
   }
 
@@ -282,7 +341,8 @@ extension BlockRows {
       for (place, power) in powers.prefix(each).enumerated() {
         for i in 0..<count {
           let fraction = UInt16(byte(bytes, from + i) &* power)
-          work.quanta[first + target + place * count + i] = UInt8(truncatingIfNeeded: (fraction * 3) >> 8)
+          work.setOne(
+            first + target + place * count + i, UInt8(truncatingIfNeeded: (fraction * 3) >> 8))
         }
       }
     }
@@ -297,84 +357,76 @@ extension BlockRows {
     for group in first / 128..<first / 128 + 2 { work.set(group, scale, offset * scale) }
   }
 
-  /// The values of a row of Q6_K or Q2_K.
-  private func decode(_ source: UnsafeRawPointer, into out: UnsafeMutablePointer<Float>) {
-    for block in 0..<columns / format.values {
-      let bytes = source + block * format.bytes
-      let target = out + block * format.values
-      for group in 0..<16 {
-        let (part, quarter, start) = (group / 8, group % 8 / 2, group % 2 * 16)
-        if format == .q6K {
-          let scale = storedHalf(bytes, 208) * Float(Int8(bitPattern: byte(bytes, 192 + group)))
-          for i in start..<start + 16 {
-            let low = byte(bytes, 64 * part + i + 32 * (quarter & 1)) >> UInt8(quarter / 2 * 4) & 15
-            let high = byte(bytes, 128 + 32 * part + i) >> UInt8(2 * quarter) & 3
-            target[16 * group + i - start] = scale * Float(Int(low | high << 4) - 32)
-          }
-        } else {
-          let both = byte(bytes, group)
-          let (scale, least) = (
-            storedHalf(bytes, 80) * Float(both & 15), storedHalf(bytes, 82) * Float(both >> 4)
-          )
-          for i in start..<start + 16 {
-            let number = byte(bytes, 16 + 32 * part + i) >> UInt8(2 * quarter) & 3
-            target[16 * group + i - start] = scale * Float(number) - least
-          }
+  /// The values of a row, whose groups have 16 numbers, as 8 bits in groups of 32, whose scales and biases are halves.
+  private func requantize(_ work: BlockWork) {
+    let bytes = work.quanta.assumingMemoryBound(to: UInt8.self)
+    withUnsafeTemporaryAllocation(of: Float.self, capacity: 32) { numbers in
+      for group in 0..<columns / 32 {
+        for i in 0..<32 {
+          let (scale, bias) = (work.scales[2 * group + i / 16], work.biases[2 * group + i / 16])
+          numbers[i] = scale * Float(bytes[32 * group + i]) + bias
         }
+        var (least, most) = (numbers[0], numbers[0])
+        for number in numbers { (least, most) = (min(least, number), max(most, number)) }
+        let bias = float(f16: halfBits(least))
+        let scale = float(f16: halfBits(max(0, most - bias) / 255))
+        let inverse = scale > 0 ? 1 / scale : 0
+        for i in 0..<32 {
+          let q = ((numbers[i] - bias) * inverse).rounded()
+          // What is not a number becomes 0.
+          bytes[32 * group + i] = q > 0 ? UInt8(min(q, 255)) : 0
+        }
+        work.set(group, scale, bias)
       }
-    }
-  }
-
-  /// Values as 8 bits in groups of 32, whose scales and biases are halves.
-  private func requantize(_ values: UnsafeMutablePointer<Float>, _ work: BlockWork) {
-    for group in 0..<columns / 32 {
-      let numbers = values + 32 * group
-      var (least, most) = (numbers[0], numbers[0])
-      for i in 1..<32 { (least, most) = (min(least, numbers[i]), max(most, numbers[i])) }
-      let bias = float(f16: halfBits(least))
-      let scale = float(f16: halfBits(max(0, most - bias) / 255))
-      let inverse = scale > 0 ? 1 / scale : 0
-      for i in 0..<32 {
-        let q = ((numbers[i] - bias) * inverse).rounded()
-        // What is not a number becomes 0.
-        work.quanta[32 * group + i] = q > 0 ? UInt8(min(q, 255)) : 0
-      }
-      work.set(group, scale, bias)
     }
   }
 
   /// MXFP4: the scale's byte stays, and halves of 16 become pairs of neighbours.
   private func reorder(
-    _ source: UnsafeRawPointer, _ packed: UnsafeMutableRawPointer, _ scales: UnsafeMutablePointer<UInt8>
+    _ source: UnsafeRawPointer, _ packed: UnsafeMutableRawPointer, _ scales: UnsafeMutableRawPointer
   ) {
     for block in 0..<columns / 32 {
       let bytes = source + block * 17
-      scales[block] = byte(bytes, 0)
-      for i in stride(from: 0, to: 16, by: 8) {
-        let pairs = eight(bytes, 1 + i)
-        for (low, at) in [(pairs, 0), (pairs >> 4, 8)] {
-          packed.storeBytes(
-            of: UInt32(truncatingIfNeeded: joined(low & lowHalves, 4)).littleEndian,
-            toByteOffset: 16 * block + at + i / 2, as: UInt32.self)
-        }
-      }
+      scales.storeBytes(of: byte(bytes, 0), toByteOffset: block, as: UInt8.self)
+      let pairs = sixteen(bytes, 1)
+      store(nibbles(of: pairs & 15), packed + 16 * block)
+      store(nibbles(of: pairs &>> 4), packed + 16 * block + 8)
     }
   }
 }
 
 /// Bytes of a row as a stream of bits.
+///
+/// - Parameter columns: a multiple of 16.
 func packStream(
-  _ quanta: UnsafeMutablePointer<UInt8>, _ columns: Int, _ bits: Int, _ out: UnsafeMutableRawPointer
+  _ quanta: UnsafeRawPointer, _ columns: Int, _ bits: Int, _ out: UnsafeMutableRawPointer
 ) {
-  guard bits < 8 else { return out.copyMemory(from: quanta, byteCount: columns) }
-  for eighth in 0..<columns / 8 {
-    let word = joined(eight(UnsafeRawPointer(quanta), 8 * eighth), bits)
-    for i in 0..<bits {
-      out.storeBytes(
-        of: UInt8(truncatingIfNeeded: word >> UInt64(8 * i)), toByteOffset: eighth * bits + i,
-        as: UInt8.self)
+  switch bits {
+  case 8: out.copyMemory(from: quanta, byteCount: columns)
+  case 4:
+    for i in stride(from: 0, to: columns, by: 16) { store(nibbles(of: sixteen(quanta, i)), out + i / 2) }
+  default:
+    for eighth in 0..<columns / 8 {
+      let word = joined(quanta.loadUnaligned(fromByteOffset: 8 * eighth, as: UInt64.self), bits)
+      for i in 0..<bits {
+        out.storeBytes(
+          of: UInt8(truncatingIfNeeded: word >> UInt64(8 * i)), toByteOffset: eighth * bits + i,
+          as: UInt8.self)
+      }
     }
   }
+}
+
+@inline(__always)
+private func store(_ bytes: SIMD8<UInt8>, _ out: UnsafeMutableRawPointer) {
+  out.storeBytes(of: bytes, as: SIMD8<UInt8>.self)
+}
+
+/// Bytes below 16, two in one.
+@inline(__always)
+private func nibbles(of bytes: Sixteen) -> SIMD8<UInt8> {
+  let pairs = unsafeBitCast(bytes, to: SIMD8<UInt16>.self)
+  return SIMD8(truncatingIfNeeded: pairs | pairs &>> 4)
 }
 
 /// Eight bytes below 2^bits as one number, the first in its lowest bits.
