@@ -59,6 +59,8 @@ def test_a_file_is_shown_and_checked(server):
     assert result.returncode == 0 and "blocks of Q4_0" in result.stdout, result
     # But for the checksums, which nobody has published, and a template, nothing is left out.
     assert "an earlier check failed" not in result.stdout and "sample texts" in result.stdout, result
+    assert "the file says nothing of it" in " ".join(result.stdout.split()), result
+    assert "This model can be served" in result.stdout and "folder" not in result.stdout, result
 
 
 def test_models_of_a_folder_of_files(server):

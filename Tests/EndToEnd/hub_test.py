@@ -923,7 +923,7 @@ def test_a_cache_that_can_only_be_read(server):
 def test_a_name_is_a_model_wherever_a_folder_is(server):
     with world() as hub:
         result = run(server, hub, "verify", "--model", "owner/demo")
-        assert result.returncode == 0 and "This folder can be served" in result.stdout, result
+        assert result.returncode == 0 and "This model can be served" in result.stdout, result
         other = Server(server.binary, model="mine=owner/demo", env=environment(hub))
         try:
             assert other.model == "mine"

@@ -326,12 +326,13 @@ extension Verification {
     do {
       let recommended = try SamplingOverrides(generationConfig: folder.generationConfig)
       let words = SamplingParameters.words(DefaultSampling.local.settings(beside: recommended))
+      let place = folder.isGGUF ? "the file" : "generation_config.json"
       let source =
         !recommended.isEmpty
-        ? "by generation_config.json"
-        : folder.generationConfig == nil
+        ? "by \(place)"
+        : folder.generationConfig == nil && !folder.isGGUF
           ? "this server's defaults: there is no generation_config.json"
-          : "this server's defaults: generation_config.json says nothing of it"
+          : "this server's defaults: \(place) says nothing of it"
       add(.ok, "sampling", "\(words) (\(source))")
     } catch {
       fail("sampling", error, advice: "correct generation_config.json.")

@@ -98,10 +98,10 @@ enum VerifyCommand {
   static func verdict(_ findings: [Finding]) -> String {
     let failed = findings.filter { $0.status == .failed }.count
     let notes = findings.filter { $0.status == .note }.count
-    if failed > 0 { return "This folder cannot be served: \(counted(failed, "check")) failed." }
+    if failed > 0 { return "This model cannot be served: \(counted(failed, "check")) failed." }
     return notes > 0
-      ? "This folder can be served; \(counted(notes, "note")) above."
-      : "This folder can be served; every check passed."
+      ? "This model can be served; \(counted(notes, "note")) above."
+      : "This model can be served; every check passed."
   }
 
   /// - Parameter model: nil where none was looked at.
