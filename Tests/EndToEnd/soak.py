@@ -4,8 +4,8 @@ Ends with 1 after an unprovoked fault of the server, an answer that differs from
 memory, descriptors, threads or KV blocks that stay behind, or a /health that became slow. Every figure is printed.
 
 The cache of keys and values is filled first, with prompts that it forgets later: it has a limit, and until then it would
-grow with whatever is asked. Then a warm-up of the same mix goes on until the cache has exchanged these prompts for those of
-the mix, and pieces that live long lie all over the heap. From there all memory that no file stands behind is compared,
+grow with whatever is asked. Then a warm-up of the same mix, without pauses, goes on until the cache has exchanged these
+prompts for those of the mix, and pieces that live long lie all over the heap. From there all memory that no file stands behind is compared,
 nothing taken off, at rest after each quarter of the load.
 """
 
@@ -319,7 +319,7 @@ def health_process(target, stop, results):
     results.put(sorted(times))
 
 
-def load(target, expected, arguments, seed, count, end):
+def load(target, expected, arguments, seed, count, end, pause):
     """Runs everything at once; counts, problems, times of /health and openings of idle connections."""
     context = multiprocessing.get_context("fork")
     results, health, idle, stop = context.Queue(), context.Queue(), context.Queue(), context.Event()
@@ -327,7 +327,7 @@ def load(target, expected, arguments, seed, count, end):
               context.Process(target=idle_process, args=(target, arguments.idle, stop, idle))]
     share = max(1, arguments.clients // 2)
     clients = [context.Process(target=client_process,
-                               args=(target, expected, seed + index, count // 2, share, arguments.pause, end, results))
+                               args=(target, expected, seed + index, count // 2, share, pause, end, results))
                for index in range(2)]
     for process in around + clients:
         process.start()
@@ -425,7 +425,7 @@ def main():
         expected = {name: comparable(path, *exchange(target, encode(path, content, "Connection: close"))[::2])
                     for name, (path, content) in requests_of(target).items()}
         fill(target)
-        load(target, expected, arguments, 10_000, arguments.warm_up, time.monotonic() + 600)
+        load(target, expected, arguments, 10_000, arguments.warm_up, time.monotonic() + 600, 0)
         before = after = rest_of(target)
         print("after the warm-up:", json.dumps(before), json.dumps(ledger_of(target)),
               json.dumps(mappings_of(server)), flush=True)
@@ -433,7 +433,7 @@ def main():
         for quarter in range(QUARTERS):
             start = time.monotonic()
             more = load(target, expected, arguments, arguments.seed + 10 * quarter, arguments.requests // QUARTERS,
-                        start + arguments.minutes * 60 / QUARTERS)
+                        start + arguments.minutes * 60 / QUARTERS, arguments.pause)
             seconds += time.monotonic() - start
             counts, problems, times = counts + more[0], problems + more[1], times + more[2]
             opened, refused = opened + more[3], refused + more[4]
