@@ -195,6 +195,7 @@ package struct ChatSession {
         timings = taken
         pieces = stream.end(reason)
       case .element(.failed(let error)): throw .engine(error)
+      case .element(.progress(let progress)): pieces = [.reading(progress)]
       case .element: continue
       // The reader has stopped it: what came is the answer.
       case .closed, .timedOut: pieces = stream.end(.cancelled)
@@ -231,6 +232,7 @@ package struct ChatSession {
       sampling: settings.sampling ?? SamplingParameters(model.sampling), stopTokens: model.endTokens,
       tokenLimit: model.tokenizer.vocabularySize)
     request.media = prompt.media
+    request.reportsProgress = true
     do throws(RulesError) {
       let format = template.format
       request.guide = model.guide(
@@ -256,7 +258,7 @@ package struct ChatSession {
       case .toolCallArguments(let text):
         if let last = calls.indices.last { calls[last].arguments += text }
       case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
-      case .reasoning, .toolCallEnded, .finish, .search: break
+      case .reasoning, .toolCallEnded, .finish, .search, .reading: break
       }
     }
 

@@ -40,6 +40,8 @@ package struct TokenStream: Sendable {
     case finish(End)
     /// Of files, by the server.
     case search(SearchStep)
+    /// The prompt is being read: nothing of the answer.
+    case reading(PromptProgress)
   }
 
   /// What a search does for an answer.

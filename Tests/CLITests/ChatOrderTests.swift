@@ -1,5 +1,6 @@
 // What is typed after a slash, what it sets, and files that a message names.
 
+import Inference
 import Media
 import Platform
 import Sampling
@@ -159,5 +160,22 @@ struct ChatOrderTests {
     for other in [
       secret, "@\(image)", "see \(image)", image + "\n", "\(image)\n\(image)", "/nowhere/x.png", "x", "", " ",
     ] { #expect(!AttachedFiles.areDropped(other), "\(other)") }
+  }
+
+  @Test func `a long prompt says how long it is read, and a short one nothing`() {
+    func words(_ seconds: Double, _ left: Double?) -> [String]? {
+      AnswerPrinter.words(
+        PromptProgress(total: 15_000, cached: 800, processed: 9_000, seconds: seconds, secondsLeft: left))
+    }
+    #expect(words(20, 30.4) == ["reading 14,200 tokens", "31 s left"])
+    #expect(words(0.2, 0.7) == nil && words(20, nil) == nil && words(0, .infinity) == nil)
+    #expect(
+      ProgressBar.line(8_200, of: 14_200, words(20, 30.4) ?? [], columns: 80)
+        == "[#################-------------]  57 %  reading 14,200 tokens, 31 s left")
+    #expect(
+      ProgressBar.line(8_200, of: 14_200, words(20, 30.4) ?? [], columns: 40)
+        == " 57 %  reading 14,200 tokens, 31 s left")
+    let counts = [0, 999, 1_000, -12_345, 1_234_567].map(grouped)
+    #expect(counts == ["0", "999", "1,000", "-12,345", "1,234,567"])
   }
 }

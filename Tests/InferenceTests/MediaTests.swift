@@ -149,7 +149,7 @@ private final class PictureEncoder: MediaEncoder {
       case .started(let count): cached = count
       case .token(let token): tokens.append(token.id)
       case .failed: tokens.append(-1)
-      case .promptLogprobs: break
+      case .progress, .promptLogprobs: break
       case .finished: return (tokens, cached)
       }
     }

@@ -21,6 +21,8 @@ struct Script: Sendable {
   var end: FinishReason? = .stop
   var error: InferenceError?
   var cachedTokens = 0
+  /// What a reader that wants it is told of the prompt.
+  var reading: [PromptProgress] = []
   /// Seconds before the first token.
   var delay = 0.0
   /// Further tokens after `text`, for tokens without text.
@@ -83,6 +85,7 @@ final class FakeService: GenerationService {
   ) {
     func send(_ event: GenerationEvent) { _ = mailbox.trySend(event) }
     send(.started(cachedTokens: script.cachedTokens))
+    if request.reportsProgress { for progress in script.reading { send(.progress(progress)) } }
     if let top = request.promptLogprobs {
       send(
         .promptLogprobs(

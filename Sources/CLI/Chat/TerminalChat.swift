@@ -368,11 +368,12 @@ final class EngineHolder {
 }
 
 /// Pieces of an answer as they are shown: on a terminal with reasoning and calls, in a pipe without reasoning.
-private struct AnswerPrinter {
+struct AnswerPrinter {
   private enum Kind { case nothing, reasoning, content, call }
 
   private var last = Kind.nothing
   private var text: AnswerText
+  private var bar = ProgressBar()
   private let wraps: Bool
 
   init(wraps: Bool, isMarkdown: Bool) {
@@ -383,6 +384,8 @@ private struct AnswerPrinter {
   mutating func show(_ piece: TokenStream.Piece) {
     // The window may have changed since the piece before.
     if wraps { text.style.columns = Terminal.outputWidth }
+    if case .reading(let progress) = piece { return show(progress) }
+    bar.clear()
     switch piece {
     case .reasoning(let text):
       if Terminal.outputIsTerminal { write(Terminal.dimmed(Self.safe(text)), .reasoning) }
@@ -395,8 +398,21 @@ private struct AnswerPrinter {
     case .toolCallEnded: write(")", .call)
     case .toolCallsFailed: write(Terminal.dimmed(" … is not a call after all:"), .call)
     case .finish: Terminal.write(text.finish() + "\n")
-    case .search: break
+    case .search, .reading: break
     }
+  }
+
+  private mutating func show(_ progress: PromptProgress) {
+    guard Terminal.outputIsTerminal, let words = Self.words(progress) else { return }
+    let (done, all) = (progress.processed - progress.cached, progress.total - progress.cached)
+    bar.show(done, of: all, words)
+  }
+
+  /// The tokens that are read while nothing can be said, and for how long; nil where that takes no time.
+  static func words(_ progress: PromptProgress) -> [String]? {
+    guard let left = progress.secondsLeft, left.isFinite, progress.seconds + left >= 1 else { return nil }
+    let seconds = Int(min(left, 1e6).rounded(.up))
+    return ["reading \(grouped(progress.total - progress.cached)) tokens", "\(seconds) s left"]
   }
 
   /// What a model says may hold what a terminal would obey; a pipe gets it as it is.
@@ -427,7 +443,7 @@ private struct AnswerRecord {
     case .toolCallArguments(let text): if let last = calls.indices.last { calls[last].arguments += text }
     case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
     case .finish(let reason): end = reason
-    case .toolCallEnded, .search: break
+    case .toolCallEnded, .search, .reading: break
     }
   }
 

@@ -413,7 +413,7 @@ extension Verification {
         switch event {
         case .token(let token): tokens.append(token.id)
         case .failed(let error): throw error
-        case .started, .promptLogprobs, .finished: break
+        case .started, .progress, .promptLogprobs, .finished: break
         }
       }
       let text = tokenizer.decode(tokens, skipSpecialTokens: false)

@@ -129,6 +129,15 @@ extension Terminal {
 /// `1 file`, `2 files`: for nouns whose plural has an s.
 func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
+/// `14,200`: a count with commas between groups of three digits.
+func grouped(_ count: Int) -> String {
+  var text = String(count.magnitude)
+  for place in stride(from: text.count - 3, to: 0, by: -3) {
+    text.insert(",", at: text.index(text.startIndex, offsetBy: place))
+  }
+  return count < 0 ? "-" + text : text
+}
+
 /// A number with a given number of digits after the point, for tables; as Swift writes it, with any digits, where it is no number or
 /// has too many digits before the point.
 func fixed(_ value: Double, _ digits: Int = 1) -> String {

@@ -39,6 +39,9 @@ final class ActiveSequence {
   /// More of its prefix is being read from disk: it is not computed meanwhile.
   var isLoading = false
   var promptLogprobs: [SampledToken?] = []
+  /// How far the prompt is read; nil before its first step, and when it has been.
+  private(set) var progress: PromptProgress?
+  private var toldProgress: Instant?
 
   private let arrived: Instant
   private var admitted: Instant?
@@ -132,6 +135,23 @@ final class ActiveSequence {
     hasBegun = true
     cachedTokens = computed
     return true
+  }
+
+  /// How often a reader is told how far its prompt is read, seconds.
+  private static let progressSeconds = 0.25
+
+  /// Notes how far the prompt is read, and tells a reader that wants to know it: first, last, and now and then between.
+  func note(secondsLeft: Double?, at now: Instant) {
+    let isRead = pending == 0
+    let noted = PromptProgress(
+      total: promptCount, cached: cachedTokens, processed: min(computed, promptCount),
+      seconds: now.seconds(since: admitted ?? now), secondsLeft: isRead ? 0 : secondsLeft)
+    progress = isRead ? nil : noted
+    guard request.reportsProgress else { return }
+    if !isRead, let toldProgress, now.seconds(since: toldProgress) < Self.progressSeconds { return }
+    toldProgress = now
+    // A reader that is behind can do without.
+    _ = mailbox.trySend(.progress(noted))
   }
 
   /// Tokens that probably follow, at most `most`, as many as the budget is better for.

@@ -131,6 +131,7 @@ final class Engine {
 
   private func tellInbox() {
     statistics.running = running.count + preempted.count
+    statistics.reading = running.compactMap(\.progress)
     statistics.kvBlocksUsed = memory.usedBlocks
     statistics.kvBlocksCached = memory.cachedBlocks
     memory.store?.note(isBusy: !running.isEmpty)

@@ -21,7 +21,7 @@ extension Engine {
     guard !work.isEmpty else { return waitForGuides() }
     let planned = Instant.now
     let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
-    compute(work)
+    compute(work, load, at: planned)
     running.removeAll { $0.hasEnded }
     memory.account()
 
@@ -38,10 +38,13 @@ extension Engine {
     let _: Bool? = inbox.wait(until: pause) { $0.isStopped || $0.reclaim > 0 ? true : nil }
   }
 
-  private func compute(_ work: [StepWork]) {
+  private func compute(_ work: [StepWork], _ load: StepLoad, at begin: Instant) {
     batch.spans.removeAll(keepingCapacity: true)
     for item in work {
-      begin(item.sequence)
+      self.begin(item.sequence)
+      if item.sequence.generatedCount == 0 {
+        item.sequence.note(secondsLeft: secondsLeft(item, of: load), at: begin)
+      }
       if !item.draft.isEmpty { memory.checkpoint(&item.sequence.memory) }
       batch.spans.append(span(of: item))
     }
@@ -60,6 +63,7 @@ extension Engine {
       if sequence.wantsPromptLogprobs, span.logits == .all {
         collectPromptLogprobs(of: sequence, span: span, firstLogitRow: firstRow)
       }
+      if reachesEnd, sequence.generatedCount == 0 { sequence.note(secondsLeft: 0, at: now) }
       if span.logits != .none, reachesEnd {
         let lastRow = logitRow - 1 - item.draft.count
         sequence.hasEnded = sample(sequence, logitRow: lastRow, draft: item.draft, at: now)
@@ -67,6 +71,14 @@ extension Engine {
       memory.snapshot(&sequence.memory, keys: sequence.keys)
       if sequence.hasEnded { leave(sequence) } else { changeRoPE(of: sequence) }
     }
+  }
+
+  /// How long the prompt of a step's item still takes; nil while no step has told what one costs.
+  private func secondsLeft(_ item: StepWork, of load: StepLoad) -> Double? {
+    let (left, start) = (item.sequence.pending, item.sequence.computed)
+    guard clock.cost != StepCost() else { return nil }
+    return clock.cost.seconds(
+      of: left, after: start, by: item.rows, beside: load - StepLoad(rows: item.rows, after: start))
   }
 
   /// A sequence that has outgrown what its rotary frequencies are made for is computed again with those for longer

@@ -8,6 +8,8 @@ package struct EngineStatistics: Sendable, Equatable {
   package var maxSequences = 0
   /// Requests that wait for a place; cancelled ones do not count.
   package var waiting = 0
+  /// Prompts that are being read, in the order in which they got their places.
+  package var reading: [PromptProgress] = []
   package var kvBlocksTotal = 0
   /// Blocks held by running requests or by cached prefixes.
   package var kvBlocksUsed = 0

@@ -38,6 +38,8 @@ package struct GenerationRequest: Sendable {
   package var queueLimit: Int?
   /// Whether nobody waits for it: it is computed only while no other request is.
   package var givesWay = false
+  /// Whether its reader is told how far the prompt is read.
+  package var reportsProgress = false
 
   package init(
     promptTokens: [Int32], maxTokens: Int, sampling: SamplingParameters = SamplingParameters(),
@@ -85,10 +87,32 @@ package struct GenerationTimings: Sendable, Equatable {
   }
 }
 
-/// In order: `started`, perhaps `promptLogprobs`, any number of `token`, then `finished` or `failed`.
+/// How far a prompt is read.
+package struct PromptProgress: Sendable, Equatable {
+  /// Tokens of the prompt.
+  package var total: Int
+  /// Those that were in the prefix cache.
+  package var cached: Int
+  /// Those that need not be computed any more, cached ones included.
+  package var processed: Int
+  /// Since the engine took the request.
+  package var seconds: Double
+  /// Until the last token is read, as recent steps let expect; nil while none is known.
+  package var secondsLeft: Double?
+
+  package init(total: Int, cached: Int, processed: Int, seconds: Double, secondsLeft: Double?) {
+    (self.total, self.cached, self.processed) = (total, cached, processed)
+    (self.seconds, self.secondsLeft) = (seconds, secondsLeft)
+  }
+}
+
+/// In order: `started`, perhaps any number of `progress`, perhaps `promptLogprobs`, any number of `token`, then
+/// `finished` or `failed`.
 package enum GenerationEvent: Sendable {
   /// The first step takes the request; `cachedTokens` of the prompt need no prefill.
   case started(cachedTokens: Int)
+  /// A step begins that reads more of the prompt, or the last of them has ended; for those that want it, a few a second.
+  case progress(PromptProgress)
   /// One entry per prompt token; nil for the first, which nothing predicts.
   case promptLogprobs([SampledToken?])
   case token(SampledToken)

@@ -26,6 +26,13 @@ struct StepLoad: Equatable {
     sum.pairs += b.pairs
     return sum
   }
+
+  static func - (a: StepLoad, b: StepLoad) -> StepLoad {
+    var rest = a
+    rest.rows -= b.rows
+    rest.pairs -= b.pairs
+    return rest
+  }
 }
 
 /// The cost of a step, seconds.
@@ -36,6 +43,13 @@ struct StepCost: Equatable {
 
   func seconds(_ load: StepLoad) -> Double {
     fixed + Double(load.rows) * perRow + Double(load.pairs) * perPair
+  }
+
+  /// The cost of `left` rows of a sequence after `start` positions, where every step takes as many of them as this one,
+  /// beside the same rows of others.
+  func seconds(of left: Int, after start: Int, by rows: Int, beside others: StepLoad) -> Double {
+    let steps = (Double(left) / Double(max(1, rows))).rounded(.up)
+    return seconds(StepLoad(rows: left, after: start)) - fixed + steps * seconds(others)
   }
 
   /// The most rows after `start` positions that cost no more than `seconds`, without the fixed part; at most `most`.

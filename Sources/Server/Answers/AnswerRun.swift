@@ -168,7 +168,7 @@ final class AnswerRun: AnswerSource {
             lastCounted = lastSent
             core.metrics.add(&tally, model: core.model.id)
           }
-          firstPiece = firstPiece ?? lastSent
+          if pieces.contains(where: { !$0.1.isReading }) { firstPiece = firstPiece ?? lastSent }
         }
         if Instant.now.seconds(since: lastSent) >= timing.keepAlive {
           try onSilence()
@@ -245,6 +245,7 @@ final class AnswerRun: AnswerSource {
     case .element(.started(let cached)):
       parts[index].cachedTokens = cached
       parts[index].clock?.start(at: .now)
+    case .element(.progress(let progress)): pieces.append((index, .reading(progress)))
     case .element(.promptLogprobs(let logprobs)): parts[index].promptLogprobs = logprobs
     case .element(.token(let token)) where token.isArbitrary: throw .noToken
     case .element(.token(let token)):
@@ -302,7 +303,7 @@ final class AnswerRun: AnswerSource {
       tokens.reduce(64 + 4 * text.utf8.count) { $0 + 96 + 8 * $1.top.count }
     case .reasoning(let text), .toolCallArguments(let text): 64 + 4 * text.utf8.count
     case .toolCallBegan(let name): 256 + name.utf8.count
-    case .toolCallEnded, .toolCallsFailed, .finish, .search: 0
+    case .toolCallEnded, .toolCallsFailed, .finish, .search, .reading: 0
     }
   }
 
@@ -330,5 +331,28 @@ final class AnswerRun: AnswerSource {
 
   private func milliseconds(from start: Instant, to end: Instant) -> Int {
     Int((end.nanoseconds - start.nanoseconds) / 1_000_000)
+  }
+}
+
+extension TokenStream.Piece {
+  /// Whether it is nothing of the answer.
+  fileprivate var isReading: Bool { if case .reading = self { true } else { false } }
+}
+
+extension PromptProgress {
+  /// The member of events that has it, as llama-server calls it.
+  static let member = "prompt_progress"
+
+  /// Times in milliseconds; `remaining_ms` is this server's own, and null while nothing is known of it.
+  var json: JSONValue {
+    [
+      "total": .int(total), "cache": .int(cached), "processed": .int(processed),
+      "time_ms": Self.milliseconds(seconds),
+      "remaining_ms": secondsLeft.map(Self.milliseconds) ?? nil,
+    ]
+  }
+
+  private static func milliseconds(_ seconds: Double) -> JSONValue {
+    .int(Int((min(max(0, seconds), 1e9) * 1000).rounded()))
   }
 }

@@ -122,6 +122,7 @@ struct ChatAnswer: AnswerWriter {
       let malformed = parts[index].stream.malformedCalls
       (choices[index].said.finish, choices[index].said.malformedCalls) = (ChoiceFinish(reason), malformed)
       try send(.finish(ChoiceFinish(reason), malformedCalls: malformed), of: index, to: events)
+    case .reading(let progress): try send(.reading(progress.json), of: index, to: events)
     case .search(.began): choices[index].rounds.divide()
     case .search(.ended(let item)):
       if keeps { choices[index].said.searches.append(item) }

@@ -2,6 +2,7 @@
 //
 // Order for one choice: role, reasoning and content deltas, tool calls, finish; then once the usage, if it is wanted.
 
+import Inference
 import JSON
 import Wire
 
@@ -23,6 +24,8 @@ struct ChatChunk: Sendable, Equatable {
     case search(JSONValue)
     /// A passage of a file is cited where the content has come to.
     case citation(FileCitation)
+    /// How far the prompt is read.
+    case reading(JSONValue)
     /// `malformedCalls` could not be read; their text is part of the content.
     case finish(ChoiceFinish, malformedCalls: Int = 0)
   }
@@ -64,6 +67,7 @@ struct ChatChunk: Sendable, Equatable {
       members = Self.call(index, [], ("function", ["arguments": .string(text)]))
     case .search(let item): members = .object(JSONObject([(Self.searchesName, .array([item]))]))
     case .citation(let citation): members = ["annotations": [citation.chatJSON]]
+    case .reading: members = [:]
     case .finish(let reason, let malformedCalls):
       members = [:]
       malformed = malformedCalls
@@ -76,6 +80,7 @@ struct ChatChunk: Sendable, Equatable {
     TokenDetails(tokens: tokens).add(to: &choice)
     var body = Self.body(header, choices: [.object(choice)], usage: announcesUsage ? .null : nil)
     TokenDetails(promptTokens: promptTokens).add(to: &body)
+    if case .reading(let progress) = delta { body[PromptProgress.member] = progress }
     return .object(body)
   }
 

@@ -2,6 +2,7 @@
 
 import Decoding
 import HTTP
+import Inference
 import JSON
 import Pipeline
 import Tokenizers
@@ -53,6 +54,13 @@ struct CompletionAnswer: AnswerWriter {
   private func prompt(of index: Int) -> Int { index / request.options.choices }
 
   mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
+    if case .reading(let progress) = piece {
+      guard let events else { return }
+      var event = header.members(kind: "text_completion")
+      let choice: JSONValue = ["text": "", "index": .int(index), "logprobs": nil, "finish_reason": nil]
+      event += [("choices", [choice]), (PromptProgress.member, progress.json)]
+      return try events.send(JSONValue.object(JSONObject(event)).bytes)
+    }
     for fragment in fragments(piece, of: index) {
       if let events {
         let usage: JSONValue? = request.options.includesUsage ? .null : nil

@@ -87,7 +87,8 @@ enum OpenAPIResponsesWire {
       "item_id": "string", "output_index": "integer", "delta": "string"},
     "CustomInputDone": {"type": "'response.custom_tool_call_input.done'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "input": "string"},
+    "ReadingEvent": {"type": "'mlxserve:prompt_progress'", "prompt_progress": "PromptProgress"},
     "ResponseEvent":
-      "LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|CustomInputDelta|CustomInputDone"
+      "ReadingEvent|LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|CustomInputDelta|CustomInputDone"
     """#
 }

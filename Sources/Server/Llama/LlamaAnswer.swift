@@ -45,6 +45,12 @@ struct LlamaAnswer: AnswerWriter {
   }
 
   mutating func add(_ piece: TokenStream.Piece, of index: Int, to events: EventStream?) throws(SocketError) {
+    if case .reading(let progress) = piece {
+      var event = part("", [], of: index).objectValue
+      event?[PromptProgress.member] = progress.json
+      if let events, let event { try events.send(JSONValue.object(event).bytes) }
+      return
+    }
     parts[index].first = parts[index].first ?? .now
     guard case .content(let text, let sampled) = piece else {
       (open, final) = (open - 1, index)

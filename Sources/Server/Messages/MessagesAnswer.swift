@@ -2,6 +2,7 @@
 
 import Decoding
 import HTTP
+import Inference
 import JSON
 import Pipeline
 import Wire
@@ -125,6 +126,9 @@ struct MessagesAnswer: AnswerWriter {
       guard let events else { return }
       let usage = JSONValue.object(JSONObject(run.usage.messagesCounts))
       try send("message_delta", [("delta", .object(JSONObject(ended))), ("usage", usage)], to: events)
+    // Its clients pass over what keeps a stream alive.
+    case .reading(let progress):
+      if let events { try send("ping", [(PromptProgress.member, progress.json)], to: events) }
     // No tool of this wire has the server search.
     case .search: break
     }

@@ -1,6 +1,7 @@
 // An answer in the words of Ollama's wire: one object, or lines of them.
 
 import HTTP
+import Inference
 import JSON
 import Pipeline
 import Platform
@@ -34,6 +35,11 @@ struct OllamaAnswer: AnswerWriter {
 
   mutating func add(_ piece: TokenStream.Piece, of _: Int, to lines: EventStream?) throws(SocketError) {
     var content = OllamaResponse.Content()
+    if case .reading(let progress) = piece {
+      content.progress = progress.json
+      try lines?.send(shape.part(content).bytes)
+      return
+    }
     first = first ?? .now
     switch piece {
     case .content(let text, let tokens):
@@ -48,7 +54,7 @@ struct OllamaAnswer: AnswerWriter {
       if let last = calls.indices.last { calls[last].arguments += text }
       return
     case .toolCallsFailed(let count): return calls.removeLast(min(count, calls.count))
-    case .toolCallEnded, .search: return
+    case .toolCallEnded, .search, .reading: return
     case .finish(let reason):
       finish = reason
       guard !calls.isEmpty else { return }

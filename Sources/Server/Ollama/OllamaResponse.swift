@@ -1,5 +1,6 @@
 // What Ollama's clients read of an answer: lines of JSON, of which the last has the counts.
 
+import Inference
 import JSON
 import Wire
 
@@ -18,6 +19,8 @@ struct OllamaResponse: Sendable {
     var thinking = ""
     var calls: [ToolCall] = []
     var logprobs: [LogprobEntry]?
+    /// How far the prompt is read.
+    var progress: JSONValue?
   }
 
   /// The counts and times of an answer; times in seconds.
@@ -63,6 +66,7 @@ struct OllamaResponse: Sendable {
       if !content.thinking.utf8.isEmpty { object["thinking"] = .string(content.thinking) }
     }
     if let logprobs = content.logprobs { object["logprobs"] = .array(logprobs.map(\.chatJSON)) }
+    if let progress = content.progress { object[PromptProgress.member] = progress }
     object["done"] = .bool(isDone)
     return object
   }

@@ -79,11 +79,13 @@ struct PeerRoutes {
     ])
   }
 
-  /// Places for requests that are computed together: the first ones are busy. Which request has which is not told. With
+  /// Places for requests that are computed together: the first ones are busy, and the first of
+  /// these read prompts. Which request has which is not told. With
   /// `fail_on_no_slot=1` a load balancer learns from the status alone that all are.
   private func slots(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let model = try model(http, context).model
     let (busy, total) = slotCount(model)
+    let reading = (try? model.generator().statistics.reading) ?? []
     guard busy < total || http.query("fail_on_no_slot") != "1" else {
       throw APIError(
         status: 503, type: "server_error", code: "no_slot_available",
@@ -92,9 +94,11 @@ struct PeerRoutes {
     return Response(
       json: .array(
         (0..<total).map { index in
-          [
-            "id": .int(index), "n_ctx": .int(model.contextTokens), "is_processing": .bool(index < busy),
-          ]
+          var slot = JSONObject([
+            ("id", .int(index)), ("n_ctx", .int(model.contextTokens)), ("is_processing", .bool(index < busy)),
+          ])
+          if reading.indices.contains(index) { slot[PromptProgress.member] = reading[index].json }
+          return .object(slot)
         }))
   }
 

@@ -9,6 +9,8 @@ import Wire
 final class ResponseJob: Sendable {
   private struct State {
     var events: [ResponseEvent] = []
+    /// How far the prompt is read, while it is: the last event that says so, and how many have.
+    var reading: (event: ResponseEvent?, count: Int) = (nil, 0)
     var body: JSONObject
     var isCancelled = false
     var isDone = false
@@ -38,13 +40,21 @@ final class ResponseJob: Sendable {
     return isDone ?? false
   }
 
-  /// Events from a sequence number on, waiting for the first of them; none when there are no more, or none
-  /// came in time.
-  func events(from sequence: Int, seconds: Double) -> (events: [ResponseEvent], isDone: Bool) {
+  /// Events from a sequence number on, waiting for the first of them, or the last one that says how far the prompt is
+  /// read; none when there are no more, or none came in time.
+  ///
+  /// - Parameter readings: how many of those that say so there were when the watcher last asked.
+  func events(from sequence: Int, after readings: inout Int, seconds: Double) -> (
+    events: [ResponseEvent], isDone: Bool
+  ) {
     let found: ([ResponseEvent], Bool)? = state.wait(until: Instant.now.adding(seconds: seconds)) { state in
       // Sequence numbers are positions.
       if sequence < state.events.count {
         return (Array(state.events[max(0, sequence)...]), state.isDone)
+      }
+      if let event = state.reading.event, state.reading.count > readings {
+        readings = state.reading.count
+        return ([event], false)
       }
       return state.isDone ? ([], true) : nil
     }
@@ -53,6 +63,11 @@ final class ResponseJob: Sendable {
 
   fileprivate func append(_ event: ResponseEvent) {
     state.update { state in
+      if event.isReading {
+        state.reading = (event, state.reading.count + 1)
+        return
+      }
+      state.reading.event = nil
       state.events.append(event)
       if let body = event.json["response"]?.objectValue { state.body = body }
     }

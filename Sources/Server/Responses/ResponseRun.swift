@@ -94,7 +94,8 @@ final class ResponseRun: AnswerWriter {
   }
 
   func add(_ piece: TokenStream.Piece, of _: Int, to stream: ResponseStream?) throws(SocketError) {
-    try send(events(of: piece), to: stream)
+    guard case .reading(let progress) = piece else { return try send(events(of: piece), to: stream) }
+    try send(self.progress() + [.reading(progress.json)], to: stream)
   }
 
   func response() -> Response {
@@ -128,6 +129,7 @@ final class ResponseRun: AnswerWriter {
 
   /// About what a piece takes: as value and text of its item, in the last events and in the record that is stored.
   func weight(_ piece: TokenStream.Piece) -> Int {
+    if case .reading = piece { return 0 }
     var bytes = 3 * AnswerRun.keptBytes(piece) + (plan.request.isBackground ? Self.eventBytes : 0)
     if case .content(_, let tokens) = piece, plan.request.include.logprobs {
       bytes += tokens.reduce(0) { $0 + Self.logprobBytes * (1 + $1.top.count) }
@@ -189,6 +191,7 @@ final class ResponseRun: AnswerWriter {
       finish = reason
       // The token limit cut the call: it stays the last item, as far as it came.
       return first + (customArguments.map { writer.add(Tool.input(of: $0)) } ?? [])
+    case .reading: return first
     case .search(.began(let id)):
       return first + close(isComplete: true) + writer.begin(.init(.fileSearch, id: id)) + writer.searching()
     case .search(.ended(let item)): return first + writer.endSearch(item)

@@ -84,12 +84,12 @@ struct ResponsesRoute {
   private func follow(_ job: ResponseJob, from first: Int, _ context: ConnectionContext) -> Response {
     let silence = server.settings.keepAliveSeconds
     return .events { events in
-      var next = first
+      var (next, readings) = (first, 0)
       while true {
-        let (batch, isDone) = job.events(from: next, seconds: silence)
+        let (batch, isDone) = job.events(from: next, after: &readings, seconds: silence)
         for event in batch {
           try events.send(event.json.bytes, event: event.type)
-          next = event.sequence + 1
+          next = event.isReading ? next : event.sequence + 1
         }
         if batch.isEmpty {
           if isDone { break }

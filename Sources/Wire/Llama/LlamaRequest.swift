@@ -179,7 +179,7 @@ extension LlamaRequest {
   /// Members that change nothing of an answer here: where it is computed, how long it may take, what is told meanwhile.
   private static let hints: Set<String> = [
     "cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "n_cache_reuse", "t_max_prompt_ms",
-    "min_keep", "return_progress", "speculative.n_max", "speculative.n_min", "speculative.p_min",
+    "min_keep", "speculative.n_max", "speculative.n_min", "speculative.p_min",
   ]
   /// What remains of the body that somebody could miss.
   private static func withoutEffect(_ fields: inout Fields) throws(APIError) -> [String] {

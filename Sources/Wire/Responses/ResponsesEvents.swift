@@ -12,6 +12,17 @@ package struct ResponseEvent: Sendable, Equatable {
   package let type: String
   /// The data of the event.
   package let json: JSONValue
+
+  private static let readingType = "mlxserve:prompt_progress"
+
+  /// How far the prompt is read: an event of this server's own and nothing of the response, so that it has no number and
+  /// is not told again.
+  package static func reading(_ progress: JSONValue) -> ResponseEvent {
+    ResponseEvent(
+      sequence: -1, type: readingType, json: ["type": .string(readingType), "prompt_progress": progress])
+  }
+
+  package var isReading: Bool { sequence < 0 }
 }
 
 /// How reasoning is written into streams.

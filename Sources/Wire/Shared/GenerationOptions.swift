@@ -39,6 +39,8 @@ package struct GenerationOptions: Sendable, Equatable {
   package var promptLogprobs: Int?
   /// Whether the ids of prompt and answer are told.
   package var returnsTokens = false
+  /// Whether a stream tells how far the prompt is read.
+  package var returnsProgress = false
   /// Whether a stream ends with the counts.
   package var includesUsage = false
 
@@ -88,7 +90,16 @@ extension GenerationOptions {
     stops = try Self.stops(&fields, name: stop)
     try readStopTokens(&fields)
     logitBias = try Self.logitBias(&fields)
+    try readProgress(&fields)
     try readTextRules(&fields)
+  }
+
+  /// As llama-server has it, on every wire.
+  mutating func readProgress(_ fields: inout Fields) throws(APIError) {
+    returnsProgress =
+      try fields.bool(
+        "return_progress", "a stream tells how far the prompt is read ([more](progress.md))", like: "true")
+      ?? false
   }
 
   /// What the answer may hold, and how much of the prompt counts, in the words of vLLM, SGLang and llama.cpp.

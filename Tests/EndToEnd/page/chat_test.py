@@ -80,6 +80,35 @@ def test_dots_wait_for_the_first_token_and_tokens_are_counted_live(page, fake, w
 
 
 @case()
+def test_a_long_prompt_says_how_long_it_is_read_in_every_language(page, fake, watched):
+    sentences = {
+        "en": "Reading 14,200 tokens, 31 s left", "de": "14.200 Token werden gelesen, noch 31 s",
+        "pt-BR": "Lendo 14.200 tokens, faltam 31 s", "zh-Hans": "正在读取 14,200 个词元，还剩 31 秒",
+        "tl": "Binabasa ang 14,200 token, 31 s pa"}
+    reading = {"total": 15_000, "cache": 800, "processed": 9_000, "time_ms": 20_000, "remaining_ms": 30_400}
+    for number, (language, sentence) in enumerate(sentences.items()):
+        page.click("#open-settings")
+        page.select_option("#language", language)
+        page.keyboard.press("Escape")
+        hold = threading.Event()
+        fake.answers.append(Answer("word", hold=hold, reading=reading))
+        send(page, f"Hi {number}")
+        until(page, f"document.querySelector('.running .waiting:not([hidden]) .waiting-text')?.textContent === {json.dumps(sentence)}")
+        assert [body["return_progress"] for method, path, body in fake.requests if path == "/v1/responses"] == [True] * (number + 1)
+        hold.set()
+        page.wait_for_selector(".message.assistant:not(.running)")
+        assert not page.locator(".waiting").last.is_visible()
+    # What takes no time is not worth a word.
+    hold = threading.Event()
+    fake.answers.append(Answer("word", hold=hold, reading={**reading, "time_ms": 1, "remaining_ms": 300}))
+    send(page, "Hi")
+    page.wait_for_selector(".running .waiting:not([hidden]) .dots")
+    assert page.locator(".running .waiting-text").inner_text() == ""
+    hold.set()
+    page.wait_for_selector(".message.assistant:not(.running)")
+
+
+@case()
 def test_usage_is_shown_as_the_server_says_it_and_the_context_turns_amber(page, fake, watched):
     usage = {"input_tokens": 3000, "input_tokens_details": {"cached_tokens": 2900}, "output_tokens": 400,
              "output_tokens_details": {"reasoning_tokens": 0}}

@@ -37,7 +37,7 @@ class Answer:
     """One answer: pieces of reasoning, text and calls, and how it goes wrong."""
 
     def __init__(self, *text, reasoning=(), calls=(), pace=0.0, cut_after=None, status=None, error=None, retry_after=None,
-                 usage=None, reason=None, hold=None):
+                 usage=None, reason=None, hold=None, reading=None):
         self.text, self.reasoning, self.calls, self.pace = text, reasoning, calls, pace
         # The connection breaks after so many events, once; the answer goes on.
         self.cut_after = cut_after
@@ -45,6 +45,8 @@ class Answer:
         self.usage, self.reason = usage, reason
         # An event that has to be set before the answer begins.
         self.hold = hold
+        # How far the prompt is read, before that.
+        self.reading = reading
 
 
 class Response:
@@ -64,6 +66,8 @@ class Response:
     def work(self):
         answer, begin = self.answer, {"id": self.id, "model": self.model, "status": "in_progress", "output": []}
         self.add("response.created", response=begin)
+        if answer.reading:
+            self.add("mlxserve:prompt_progress", prompt_progress=answer.reading)
         if answer.hold:
             answer.hold.wait(60)
         count = 0

@@ -260,6 +260,12 @@ function continueAnswer(message) {
   run(message, (on, signal) => goOn(body, on, signal));
 }
 
+/// How much of a prompt is to be read, and how long that takes; nothing where it takes no time.
+function readingWords({ total, cache, time_ms: spent, remaining_ms: left }) {
+  if (left === null || spent + left < 1000) return "";
+  return t("readingPrompt", { count: total - cache, time: number(Math.ceil(left / 1000)) });
+}
+
 /// Drives one answer from its first event to its last, wherever the reader is meanwhile.
 async function run(message, start) {
   const controller = new AbortController();
@@ -295,6 +301,9 @@ async function run(message, start) {
         if (event.id) message.response = { id: event.id, sequence: 0 };
         if (event.model) message.model = event.model;
         if (event.id) saveMessages(chat.chat, [stored(message)]);
+        break;
+      case "reading":
+        message.wait = () => readingWords(event);
         break;
       case "reasoning":
         grow(event);

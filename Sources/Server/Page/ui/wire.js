@@ -106,8 +106,9 @@ const pause = (milliseconds, signal) => new Promise((resolve, reject) => {
 /// Waits between attempts to get back into a stream, milliseconds; the last one repeats.
 const waits = [250, 500, 1000, 2000, 4000, 5000];
 const patience = 120_000;
+const streamed = { stream: true, return_progress: true };
 
-/// One answer. `on` hears `{kind, …}`: `begin`, `reasoning`, `text`, `call`, `arguments`, `lost`, `back`, `usage`, `end`, and
+/// One answer. `on` hears `{kind, …}`: `begin`, `reading`, `reasoning`, `text`, `call`, `arguments`, `lost`, `back`, `usage`, `end`, and
 /// `complete` with the id of what the server may `forget` now.
 ///
 /// The answer is a background response: it goes on when the network does not, and its events can be read again.
@@ -115,11 +116,11 @@ export async function answer(body, on, signal) {
   const place = { id: null, sequence: -1 };
   let response;
   try {
-    response = await send("v1/responses", { method: "POST", body: { ...body, background: true, stream: true, store: true }, signal });
+    response = await send("v1/responses", { method: "POST", body: { ...body, ...streamed, background: true, store: true }, signal });
   } catch (error) {
     if (error.code !== "storage_full" && error.code !== "storage_failed") throw error;
     // A server that cannot store can still answer.
-    response = await send("v1/responses", { method: "POST", body: { ...body, stream: true, store: false }, signal });
+    response = await send("v1/responses", { method: "POST", body: { ...body, ...streamed, store: false }, signal });
     place.isLostForever = true;
   }
   await follow(response, place, on, signal);
@@ -196,6 +197,9 @@ function count(usage, input, output, on) {
 function tell(event, on, place) {
   const say = (kind, members) => on({ kind, ...members, sequence: place.sequence });
   switch (event.type) {
+    case "mlxserve:prompt_progress":
+      on({ kind: "reading", ...event.prompt_progress });
+      break;
     case "response.created":
       on({ kind: "begin", id: event.response.id, model: event.response.model });
       break;
@@ -231,12 +235,13 @@ function tell(event, on, place) {
 export async function goOn(body, on, signal) {
   const response = await send("v1/chat/completions", {
     method: "POST", signal,
-    body: { ...body, stream: true, stream_options: { include_usage: true }, continue_final_message: true, add_generation_prompt: false },
+    body: { ...body, ...streamed, stream_options: { include_usage: true }, continue_final_message: true, add_generation_prompt: false },
   });
   on({ kind: "begin" });
   let reason = "stop";
   for await (const chunk of events(response)) {
     if (chunk.error) throw failed(chunk.error);
+    if (chunk.prompt_progress) on({ kind: "reading", ...chunk.prompt_progress });
     const choice = chunk.choices?.[0];
     const delta = choice?.delta ?? {};
     const thought = delta.reasoning_content ?? delta.reasoning;
