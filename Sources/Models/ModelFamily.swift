@@ -25,61 +25,54 @@ package enum ModelFamily {
 
   private typealias Make = @Sendable (Source) throws(ModelError) -> any CausalModel
 
+  /// A family that reads the whole of config.json, and perhaps which of its types it is.
+  private static func whole(
+    _ make: @escaping @Sendable (ConfigFields, LayerLoader) throws(ModelError) -> Decoder
+  ) -> Make {
+    { source throws(ModelError) in try make(source.config, source.weights) }
+  }
+
+  private static func typed(
+    _ make: @escaping @Sendable (String, ConfigFields, LayerLoader) throws(ModelError) -> Decoder
+  ) -> Make {
+    { source throws(ModelError) in try make(source.type, source.config, source.weights) }
+  }
+
   /// Values of `model_type`, and what runs them.
   private static let table: [(types: [String], make: Make)] = [
-    (["apertus"], { source throws(ModelError) in try Apertus.decoder(source.config, source.weights) }),
-    (
-      ["bailing_moe", "bailing_moe_v2"],
-      { source throws(ModelError) in try Ling.decoder(source.config, source.weights) }
-    ),
-    (
-      ["cohere", "cohere2"],
-      { source throws(ModelError) in try Cohere.decoder(source.type, source.config, source.weights) }
-    ),
-    (
-      ["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2"],
-      { source throws(ModelError) in try DeepSeek.decoder(source.type, source.config, source.weights) }
-    ),
-    (
-      ["ernie4_5_moe"],
-      { source throws(ModelError) in try Ernie45MoE.decoder(source.config, source.weights) }
-    ),
-    (["exaone4"], { source throws(ModelError) in try Exaone4.decoder(source.config, source.weights) }),
-    (
-      ["gemma", "gemma2"],
-      { source throws(ModelError) in try Gemma2.decoder(source.type, source.config, source.weights) }
-    ),
+    (["afmoe"], whole(Afmoe.decoder)),
+    (["apertus"], whole(Apertus.decoder)),
+    (["bailing_moe", "bailing_moe_v2"], whole(Ling.decoder)),
+    (["cohere", "cohere2"], typed(Cohere.decoder)),
+    (["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2"], typed(DeepSeek.decoder)),
+    (["ernie4_5_moe"], whole(Ernie45MoE.decoder)),
+    (["exaone4", "exaone_moe"], typed(Exaone4.decoder)),
+    (["gemma", "gemma2"], typed(Gemma2.decoder)),
     (
       ["gemma3", "gemma3_text"],
       { source throws(ModelError) in try Gemma3.decoder(source.text, source.weights) }
     ),
     (["gemma3n", "gemma3n_text"], { source throws(ModelError) in try Gemma3n(source.text, source.weights) }),
     (["gemma4", "gemma4_text", "gemma4_unified"], gemma4),
-    (
-      ["glm", "glm4"],
-      { source throws(ModelError) in try GLM4.decoder(source.type, source.config, source.weights) }
-    ),
-    (["glm4_moe"], { source throws(ModelError) in try GLM4.sparse(source.config, source.weights) }),
-    (["gpt_oss"], { source throws(ModelError) in try GptOss.decoder(source.config, source.weights) }),
+    (["glm", "glm4"], typed(GLM4.decoder)),
+    (["dots1", "glm4_moe", "solar_open"], typed(GLM4.sparse)),
+    (["gpt_oss"], whole(GptOss.decoder)),
     (
       [
-        "ernie4_5", "granite", "hunyuan_v1_dense", "llama", "ministral3", "mistral", "mixtral", "phi3",
-        "seed_oss", "smollm3",
-      ],
-      { source throws(ModelError) in try Llama.decoder(source.type, source.config, source.weights) }
+        "ernie4_5", "granite", "hunyuan_v1_dense", "internlm3", "llama", "ministral3", "mistral", "mixtral",
+        "phi3", "seed_oss", "smollm3",
+      ], typed(Llama.decoder)
     ),
-    (
-      ["granitemoe", "granitemoehybrid"],
-      { source throws(ModelError) in try Granite4.decoder(source.type, source.config, source.weights) }
-    ),
-    (["falcon_h1"], { source throws(ModelError) in try FalconH1.decoder(source.config, source.weights) }),
+    (["hunyuan", "hunyuan_v1_moe"], whole(HunyuanMoE.decoder)),
+    (["granitemoe", "granitemoehybrid"], typed(Granite4.decoder)),
+    (["falcon_h1"], whole(FalconH1.decoder)),
     (["lfm2", "lfm2-vl"], { source throws(ModelError) in try LFM2.decoder(source.text, source.weights) }),
     (
       ["lfm2_moe"],
       { source throws(ModelError) in try LFM2.decoder(source.config, sparse: true, source.weights) }
     ),
-    (["nemotron_h"], { source throws(ModelError) in try NemotronH.decoder(source.config, source.weights) }),
-    (["kimi_linear"], { source throws(ModelError) in try KimiLinear.decoder(source.config, source.weights) }),
+    (["nemotron_h"], whole(NemotronH.decoder)),
+    (["kimi_linear"], whole(KimiLinear.decoder)),
     (
       ["kimi_k25", "kimi_vl"],
       { source throws(ModelError) in try DeepSeek.decoder("deepseek_v3", source.text, source.weights) }
@@ -88,24 +81,16 @@ package enum ModelFamily {
       ["llama4", "llama4_text"],
       { source throws(ModelError) in try Llama4.decoder(source.text, source.weights) }
     ),
-    (
-      ["minimax", "minimax_m2"],
-      { source throws(ModelError) in try MiniMaxM2.decoder(source.config, source.weights) }
-    ),
+    (["minimax", "minimax_m2"], whole(MiniMaxM2.decoder)),
     (["mistral3"], mistral3),
+    (["olmoe"], whole(OLMo.sparse)),
+    (["olmo2", "olmo3"], typed(OLMo.decoder)),
     (
-      ["olmo2", "olmo3"],
-      { source throws(ModelError) in try OLMo.decoder(source.type, source.config, source.weights) }
-    ),
-    (
-      ["qwen2", "qwen2_5_vl", "qwen2_vl"],
+      ["mimo", "qwen2", "qwen2_5_vl", "qwen2_vl"],
       { source throws(ModelError) in try Llama.decoder("qwen2", source.text, source.weights) }
     ),
-    (["qwen2_moe"], { source throws(ModelError) in try Qwen2MoE.decoder(source.config, source.weights) }),
-    (
-      ["qwen3", "qwen3_vl"],
-      { source throws(ModelError) in try Qwen3.decoder(source.text, source.weights) }
-    ),
+    (["qwen2_moe"], whole(Qwen2MoE.decoder)),
+    (["qwen3", "qwen3_vl"], { source throws(ModelError) in try Qwen3.decoder(source.text, source.weights) }),
     (
       ["qwen3_moe", "qwen3_vl_moe"],
       { source throws(ModelError) in try Qwen3.decoder(source.text, sparse: true, source.weights) }
@@ -118,7 +103,7 @@ package enum ModelFamily {
       ["qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"],
       { source throws(ModelError) in try Qwen35.decoder(source.text, sparse: true, source.weights) }
     ),
-    (["starcoder2"], { source throws(ModelError) in try StarCoder2.decoder(source.config, source.weights) }),
+    (["starcoder2"], whole(StarCoder2.decoder)),
   ]
 
   /// The values of `model_type` that `load` accepts.

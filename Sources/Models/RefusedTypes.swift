@@ -17,16 +17,13 @@ package enum RefusedTypes {
       "learned positions or layer norms around fused projections",
       ["dbrx", "gpt2", "gpt_bigcode", "gpt_neox", "phi", "phimoe", "phixtral", "stablelm"]
     ),
+    ("a SwiGLU clipped after its activation", ["step3p5"]),
     (
       "names or factors of its own that nobody has written down here",
       [
-        "Klear", "afmoe", "deepseek", "dots1", "exaone", "exaone_moe", "helium", "hunyuan",
-        "internlm2",
-        "internlm3", "iquestcoder", "laguna", "lille-130m", "llava", "longcat_flash", "mellum", "mimo",
-        "mimo_v2_flash",
-        "minicpm", "minicpm3", "nanochat", "nemotron", "nemotron-nas", "olmo", "olmoe", "openelm", "pixtral",
-        "plamo",
-        "qwen", "solar_open", "step3p5", "telechat3", "youtu_llm",
+        "Klear", "deepseek", "exaone", "helium", "internlm2", "iquestcoder", "laguna", "lille-130m", "llava",
+        "longcat_flash", "mellum", "mimo_v2_flash", "minicpm", "minicpm3", "nanochat", "nemotron",
+        "nemotron-nas", "olmo", "openelm", "pixtral", "plamo", "qwen", "telechat3", "youtu_llm",
       ]
     ),
     (

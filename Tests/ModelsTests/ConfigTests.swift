@@ -259,9 +259,14 @@ import Testing
     #expect(abs(scaled.variants[0].inverse[1] / pow(base, -2.0 / 16) - 1) < 1e-12)
   }
 
+  @Test func `a base that only longer sequences raise is the plain one within the context`() throws {
+    let scaled = try rope(["rope_scaling": ["rope_type": "dynamic", "factor": 6.0]])
+    #expect(try scaled.variants.map(\.inverse) == rope([:]).variants.map(\.inverse))
+  }
+
   @Test(
     arguments: [
-      ["rope_scaling": ["type": "dynamic", "factor": 2.0]], ["rope_scaling": ["type": "linear"]],
+      ["rope_scaling": ["type": "dynamic"]], ["rope_scaling": ["type": "linear"]],
       ["rope_scaling": ["type": "linear", "factor": 0.0]], ["rope_scaling": 5], ["rope_scaling": ["type": 5]],
       ["rope_theta": 0], ["rope_theta": "big"], ["partial_rotary_factor": 2.0],
       ["partial_rotary_factor": 0.01],

@@ -50,7 +50,12 @@ import Testing
   @Test(
     arguments: [
       ("llama-tiny-q3", "attn_logit_softcapping", 50.0), ("llama-tiny-q3", "clip_qkv", 8.0),
-      ("qwen3-tiny-q4", "logit_scale", 0.5), ("gemma2-tiny", "attention_chunk_size", 16),
+      ("qwen3-tiny-q4", "logit_scale", 0.5), ("olmoe-tiny", "clip_qkv", 8.0),
+      ("hunyuanmoe-tiny", "use_cla", true),
+      ("hunyuanmoe-tiny", "norm_topk_prob", false), ("hunyuanmoe-tiny", "attention_head_dim", 16),
+      ("hunyuanmoe-tiny", "moe_layer_num_skipped", 1), ("internlm3-tiny", "qkv_bias", false),
+      ("afmoe-tiny", "num_expert_groups", 2), ("dots1-tiny", "scoring_func", "tanh"),
+      ("exaonemoe-tiny", "mlp_layer_types", ["sparse"]), ("gemma2-tiny", "attention_chunk_size", 16),
       ("glm4-tiny", "layer_types", ["sliding_attention", "full_attention"]),
     ] as [(String, String, JSONValue)])
   func `a setting that another family computes by is refused`(name: String, key: String, value: JSONValue)
@@ -82,6 +87,8 @@ import Testing
   @Test func `a setting that another one makes idle is not told`() throws {
     let length: JSONValue = ["original_max_position_embeddings": 4096]
     #expect(try unknown("llama-tiny-q3", length) == [])
+    let still: JSONValue = ["use_sliding_window": false, "max_window_layers": 28, "sliding_window": 32_768]
+    #expect(try unknown("qwen2-tiny-q4", still) == [])
     let stretched: JSONValue = [
       "original_max_position_embeddings": 4096, "rope_scaling": ["type": "linear", "factor": 2],
     ]

@@ -3,8 +3,9 @@
 
     python3 make_fixtures.py OUT_DIR [NAME ...]
 
-Written with torch 2.13.0 (CPU), transformers 5.23.0, safetensors 0.8.0, numpy 2.4.6. Weights are bfloat16; the
-reference runs on the same weights widened to float32. Experts are written as MLX stores them, one tensor for all.
+Written with torch 2.13.0 (CPU), transformers 5.23.0, safetensors 0.8.0, numpy 2.4.6; the models from OLMoE on with
+torch 2.15.0 and transformers 5.24.0. Weights are bfloat16; the reference runs on the same weights widened to float32.
+Experts are written as MLX stores them, one tensor for all.
 """
 
 import json
@@ -214,6 +215,55 @@ MODELS = {
         use_double_wide_mlp=False, rope_parameters=dict(
             full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.25),
             sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
+    # Heads normalised together, experts in every layer, shares of all of them.
+    "olmoe-tiny": ("Olmoe", dict(
+        {k: v for k, v in LITTLE.items() if k != "head_dim"}, intermediate_size=24, tie_word_embeddings=False, num_experts=6,
+        num_experts_per_tok=2, norm_topk_prob=False, clip_qkv=None, rope_theta=1e4)),
+    # transformers has no class; MiMo's own code makes Qwen2 draft heads that are not part of the decoder.
+    "mimo-tiny": ("Qwen2", dict(
+        {k: v for k, v in LITTLE.items() if k != "head_dim"}, model_type="mimo", tie_word_embeddings=False,
+        rope_theta=640000.0, use_sliding_window=False, max_window_layers=2, sliding_window=32768,
+        num_nextn_predict_layers=1)),
+    # Biases everywhere; a base that only sequences beyond the context raise.
+    "internlm3-tiny": ("InternLM3", dict(
+        LITTLE | dict(head_dim=8), tie_word_embeddings=False, qkv_bias=True, bias=True, rope_theta=1e4,
+        rope_scaling=dict(rope_type="dynamic", factor=6.0))),
+    # Sliding layers with positions, a full one without, and norms before the branches; a dense layer, groups of experts.
+    "exaonemoe-tiny": ("ExaoneMoe", dict(
+        LITTLE, num_hidden_layers=3, tie_word_embeddings=False, sliding_window=8, rope_theta=1e4,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        mlp_layer_types=["dense", "sparse", "sparse"], moe_intermediate_size=16, num_experts=8, num_experts_per_tok=2,
+        num_shared_experts=1, n_group=4, topk_group=2, norm_topk_prob=True, routed_scaling_factor=2.5)),
+    # Heads normalised after the rotation, a raised base, experts whose shares add up to 1 and an MLP beside them.
+    "hunyuanmoe-tiny": ("HunYuanMoEV1", dict(
+        LITTLE | dict(head_dim=8, intermediate_size=24), tie_word_embeddings=True, num_experts=6, moe_topk=[2, 3], num_shared_expert=[1, 1],
+        moe_intermediate_size=[24, 24], use_mixed_mlp_moe=True, use_qk_norm=True, use_cla=False, rope_theta=1e4,
+        rope_scaling=dict(
+            type="dynamic", alpha=1000.0, factor=1.0, beta_fast=32, beta_slow=1, mscale=1.0, mscale_all_dim=1.0))),
+    # No dense layer and no norms of heads; YaRN over the whole head.
+    "solaropen-tiny": ("SolarOpen", dict(
+        {k: v for k, v in (LITTLE | ROUTED).items() if k not in ("intermediate_size", "first_k_dense_replace")},
+        moe_intermediate_size=24, tie_word_embeddings=False, routed_scaling_factor=1.0, rope_theta=1e6,
+        rope_scaling=dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=64))),
+    # Normalised heads, a dense layer, two shared experts in one MLP.
+    "dots1-tiny": ("Dots1", dict(
+        LITTLE | ROUTED, tie_word_embeddings=False, n_shared_experts=2, moe_intermediate_size=24, routed_scaling_factor=2.5,
+        rope_theta=1e4)),
+    # Norms around both branches, a gate of attention in a matrix of its own, positions in sliding layers alone.
+    "afmoe-tiny": ("Afmoe", dict(
+        LITTLE, num_hidden_layers=3, tie_word_embeddings=False, sliding_window=8, rope_theta=1e4,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"], num_dense_layers=1,
+        moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, num_shared_experts=1, route_scale=2.826,
+        mup_enabled=True)),
+    # Nemotron 3 Super: experts between two maps to a smaller width.
+    "nemotronh-latent-tiny": ("NemotronH", dict(
+        {k: v for k, v in SMALL.items() if k != "rms_norm_eps"}, hidden_size=32, intermediate_size=48,
+        num_hidden_layers=3, head_dim=16, tie_word_embeddings=False, layer_norm_epsilon=1e-5,
+        hybrid_override_pattern="M*E", mamba_num_heads=4, mamba_head_dim=8, ssm_state_size=12, n_groups=2,
+        conv_kernel=4, use_conv_bias=True, mamba_proj_bias=False, mlp_hidden_act="relu2", n_routed_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=24, moe_latent_size=16, n_shared_experts=1,
+        moe_shared_expert_intermediate_size=24, n_group=1, topk_group=1, norm_topk_prob=True,
+        routed_scaling_factor=2.5, time_step_min=1e-12, time_step_floor=1e-12)),
 }
 
 
@@ -249,8 +299,8 @@ def randomise(model):
 RECURRENT = ("Qwen3_5Text", "Qwen3Next", "Lfm2", "GraniteMoeHybrid", "NemotronH", "FalconH1", "KimiLinear")
 
 # Kinds whose experts MLX calls `switch_mlp`, in the same place.
-SWITCH_MLP = ("DeepseekV2", "DeepseekV3", "Ernie4_5_Moe", "Glm4Moe", "Glm4MoeLite", "KimiLinear", "MiniMaxM2", "Qwen2Moe",
-              "Qwen3Moe", "Qwen3Next")
+SWITCH_MLP = ("DeepseekV2", "DeepseekV3", "Ernie4_5_Moe", "ExaoneMoe", "Glm4Moe", "Glm4MoeLite", "HunYuanMoEV1",
+              "KimiLinear", "MiniMaxM2", "Olmoe", "Qwen2Moe", "Qwen3Moe", "Qwen3Next", "SolarOpen")
 
 
 def absorbed(stem, value, config):
@@ -315,18 +365,20 @@ def mlx_tensors(model, kind):
             tensors[name] = 1 + value
         else:
             tensors[name] = value
-    exact = ("score_correction", "act_fn")
+    exact = ("score_correction", "expert_bias", "act_fn")
     return {name: value.to(torch.float32 if any(word in name for word in exact) else torch.bfloat16).contiguous()
             for name, value in tensors.items()}
 
 
 def make(name, folder):
     kind, settings = MODELS[name]
-    config = getattr(transformers, kind + "Config")(**settings)
+    config = getattr(transformers, kind + "Config")(**{k: v for k, v in settings.items() if k != "model_type"})
     config._attn_implementation = "eager"
     if hasattr(config, "_experts_implementation"):
         config._experts_implementation = "eager"
-    model = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM")(config).float().eval()
+    # InternLM3 is a Llama there, with a config of its own.
+    made = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM", transformers.AutoModelForCausalLM.from_config)
+    model = made(config).float().eval()
     randomise(model)
     # Recurrent layers add to their state every 32 tokens.
     ids = [(i * 37 + 11) % 160 for i in range(70 if kind in RECURRENT else 24)]
@@ -338,10 +390,10 @@ def make(name, folder):
     folder.mkdir(parents=True, exist_ok=True)
     save_file(mlx_tensors(model, kind), folder / "model.safetensors", {"format": "mlx"})
     # The keys of released checkpoints; transformers itself now writes some under other names.
-    kept = dict(settings, model_type=config.model_type)
+    kept = dict(model_type=config.model_type) | settings
     (folder / "config.json").write_text(json.dumps(kept, indent=1) + "\n")
     expected = dict(
-        note=f"{kind}ForCausalLM of transformers {transformers.__version__}, float32, eager attention",
+        note=f"{type(model).__name__} of transformers {transformers.__version__}, float32, eager attention",
         input_ids=ids, logits_first=[round(v, 6) for v in logits[0].tolist()],
         logits_last=[round(v, 6) for v in logits[-1].tolist()], argmax_each=logits.argmax(-1).tolist(),
         greedy=tokens[len(ids):])

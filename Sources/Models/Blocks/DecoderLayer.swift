@@ -15,6 +15,29 @@ protocol RecurrentMixer {
   func callAsFunction(_ h: Rows, _ step: DecoderStep)
 }
 
+extension DecoderFrame {
+  /// Layers that normalise what goes into each branch, under Llama's names: `x += attention(norm(x))`, then the MLP.
+  ///
+  /// - Parameters:
+  ///   - windows: of each layer; nil for full attention everywhere.
+  ///   - rotates: whether a layer has positions; nil where all have.
+  ///   - mlp: binds the MLP of a layer from the layer's tensors.
+  func preNormLayers(
+    _ attention: SelfAttention.Options, windows: [Int?]? = nil, rotates: [Bool]? = nil,
+    mlp: (_ index: Int, _ weights: LayerLoader) throws(ModelError) -> FeedForward
+  ) throws(ModelError) -> [DecoderLayer] {
+    try layers { index, weights throws(ModelError) in
+      DecoderLayer(
+        attentionNorms: try .before("input_layernorm", sizes, weights),
+        attention: try .heads(
+          sizes.attention(window: windows?[index]), layer: index, rope: rotates?[index] ?? true ? rope : nil,
+          attention, self, weights.at("self_attn")),
+        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
+        mlp: try mlp(index, weights))
+    }
+  }
+}
+
 /// A layer as `Decoder` runs it.
 struct DecoderLayer {
   /// What mixes the positions.

@@ -9,6 +9,8 @@ struct Experts {
   private let rule: ExpertRule
   private let shared: SharedExpert?
   private let weighsInput: Bool
+  /// Around experts of a smaller width (Nemotron 3 Super): [hidden] → [latent] and back.
+  private let narrowing, widening: Linear?
 
   /// How many experts a layer has, and how many each row chooses.
   struct Sizes {
@@ -18,6 +20,16 @@ struct Experts {
     let intermediate: Int
     /// The sizes that shapes of tensors follow from, by their keys in config.json.
     let named: KeyValuePairs<String, Int>
+
+    /// Sizes that a family reads itself.
+    init(count: Int, perRow: Int, intermediate: Int) throws(ModelError) {
+      guard perRow <= count else {
+        throw .invalidValue(
+          key: "num_experts", found: "\(count)", expected: "at least the \(perRow) that a token chooses")
+      }
+      (self.count, self.perRow, self.intermediate) = (count, perRow, intermediate)
+      named = ["num_experts": count]
+    }
 
     /// - Parameters: the keys of config.json for the three sizes.
     init(
@@ -54,23 +66,32 @@ struct Experts {
   }
 
   /// - Parameters:
+  ///   - latent: the width of what goes into the experts and comes out, between two maps; nil for the hidden size.
   ///   - rule: without the selection bias, which is read from the checkpoint.
   ///   - shared: what all rows go through beside the experts.
   ///   - weights: where the router and the experts are.
   init(
-    _ sizes: Sizes, hidden: Int, rule: ExpertRule, _ options: Options = Options(),
+    _ sizes: Sizes, hidden: Int, latent: Int? = nil, rule: ExpertRule, _ options: Options = Options(),
     shared: SharedExpert? = nil, _ weights: LayerLoader
   ) throws(ModelError) {
     let (weights, names) = (weights.given(sizes.named), options.names)
     router = try weights.linear([names.router: sizes.count], from: hidden, bias: options.bias)
     let isStacked = !weights.hasModule("experts.0.\(names.single.down)")
+    let down = "experts.\(names.stacked.down)"
     stack =
       isStacked
       ? try Self.stacked(
-        sizes, hidden: hidden, activation: options.activation, names: names.stacked,
-        weights.at(weights.has("experts.\(names.stacked.down)") ? "experts" : names.stack))
+        sizes, hidden: latent ?? hidden, activation: options.activation, names: names.stacked,
+        weights.at(weights.has(down) || weights.hasModule(down) ? "experts" : names.stack))
       : try Self.single(
-        sizes, hidden: hidden, activation: options.activation, names: names.single, weights.at("experts"))
+        sizes, hidden: latent ?? hidden, activation: options.activation, names: names.single,
+        weights.at("experts"))
+    narrowing = try latent.map { width throws(ModelError) in
+      try weights.linear(["fc1_latent_proj": width], from: hidden)
+    }
+    widening = try latent.map { width throws(ModelError) in
+      try weights.linear(["fc2_latent_proj": hidden], from: width)
+    }
     var rule = rule
     if let bias = names.selectionBias, let stored = weights.shape(of: bias) {
       // ERNIE has a row of them.
@@ -131,7 +152,8 @@ struct Experts {
 
   /// Bytes that a decode step reads: the router and the chosen experts.
   var byteCount: Int {
-    router.byteCount + rule.perRow * stack.bytesPerExpert + (shared?.byteCount ?? 0)
+    let latent = (narrowing?.byteCount ?? 0) + (widening?.byteCount ?? 0)
+    return router.byteCount + latent + rule.perRow * stack.bytesPerExpert + (shared?.byteCount ?? 0)
   }
 
   func callAsFunction(_ h: Rows, _ frame: DecoderFrame) {
@@ -139,7 +161,13 @@ struct Experts {
     router.exactly(h, into: scores)
     routing.choose(scores, by: rule)
     let beside = shared.map { $0(h, frame) }
-    frame.compute.multiply(h, by: stack, routing: routing, weighsInput: weighsInput, into: h)
+    var inner = h
+    if let narrowing {
+      inner = frame.latents(rows: h.count, narrowing.rows)
+      narrowing(h, into: inner)
+    }
+    frame.compute.multiply(inner, by: stack, routing: routing, weighsInput: weighsInput, into: inner)
+    widening?(inner, into: h)
     if let beside { frame.compute.add(beside, to: h) }
   }
 }

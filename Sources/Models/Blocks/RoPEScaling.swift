@@ -88,12 +88,16 @@ struct RoPEScaling {
           key: "head_dim", found: "\(headDim)", expected: "more than 2, as rope_scaling has alpha")
       }
       self.init(Self.powers(of: theta * pow(alpha, width / (width - 2)), width: rotated))
+    case ("dynamic", let scaling?):
+      // Sequences longer than max_position_embeddings raise the base (InternLM3); here the context ends there.
+      _ = try scaling.double("factor", in: 1...1e6)
+      self.init(base)
     case ("default", _), ("none", _), ("mrope", _):
       self.init(base)
     default:
       throw .unsupportedSetting(
         key: "rope_scaling type", value: type ?? "",
-        supported: "default, linear, llama3, yarn, longrope, su, proportional, dynamic with alpha")
+        supported: "default, linear, llama3, yarn, longrope, su, proportional, dynamic")
     }
   }
 

@@ -38,6 +38,15 @@ struct SelfAttention {
     case layer
   }
 
+  /// Where the gate of what the heads find comes from.
+  enum Gate: Equatable {
+    case none
+    /// q_proj has a gate beside each head's query.
+    case besideQueries
+    /// A matrix of its own, by its name.
+    case module(String)
+  }
+
   /// Modules under `self_attn`.
   struct Names {
     var q = "q_proj"
@@ -67,8 +76,8 @@ struct SelfAttention {
     var growsQueries = true
     /// Queries, keys and values from float32 activations in the fast mode too: for scores that nothing makes smaller.
     var projectsExactly = false
-    /// q_proj has a gate beside each head's query: what the heads find is multiplied with its sigmoid.
-    var isGated = false
+    /// What the heads find is multiplied with the sigmoid of a gate as wide.
+    var gate = Gate.none
     /// What keys and values are multiplied with.
     var keyFactor: Float = 1
     var valueFactor: Float = 1
@@ -95,7 +104,7 @@ struct SelfAttention {
       ? nil : try Self.gain(options.norms, names.kNorm, heads: shape.kvHeads, shape.headDim, weights)
     vNorm = options.normsValues ? [Float](repeating: 1, count: shape.headDim) : nil
     qkv =
-      options.isGated
+      options.gate == .besideQueries
       ? try Self.gatedProjections(shape, names, from: hidden, weights)
       : try weights.linear(
         Self.projections(shape, options, isFused: weights.hasModule(names.fused)), from: hidden,
@@ -126,7 +135,12 @@ struct SelfAttention {
     let names = options.names
     return switch options.keys {
     case .own where isFused: [names.fused: queries + 2 * width]
-    case .own: [names.q: queries, names.k: width, names.v: width]
+    case .own:
+      if case .module(let gate) = options.gate {
+        [names.q: queries, names.k: width, names.v: width, gate: queries]
+      } else {
+        [names.q: queries, names.k: width, names.v: width]
+      }
     case .alsoValues: [names.q: queries, names.k: width]
     case .shared: [names.q: queries]
     }
@@ -167,7 +181,7 @@ struct SelfAttention {
   private func attend(_ h: Rows, _ step: DecoderStep) -> Rows {
     let (compute, epsilon) = (step.frame.compute, step.frame.sizes.epsilon)
     let (queries, width) = (shape.heads * shape.headDim, shape.kvHeads * shape.headDim)
-    let gates = options.isGated ? queries : 0
+    let gates = options.gate == .none ? 0 : queries
     let all = step.frame.projections(rows: h.count, queries + 2 * width + gates)
     let q = all.columns(from: 0, count: queries)
     let k = all.columns(from: queries, count: width)
@@ -189,7 +203,7 @@ struct SelfAttention {
     compute.attend(
       q, adding: options.keys == .shared ? nil : (k, v), shape: shape, layer: cacheLayer, of: step.cache,
       at: step.layout, into: out)
-    if options.isGated {
+    if gates > 0 {
       compute.gatedSigmoid(all.columns(from: queries + 2 * width, count: gates), out, into: out)
     }
     return out

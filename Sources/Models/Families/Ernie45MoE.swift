@@ -20,16 +20,11 @@ enum Ernie45MoE {
     let bias = try config.bool("use_bias", default: false)
     let rope = try RoPEScaling(config, sizes: sizes, theta: 500_000, interleaved: true)
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope, .init(bias: bias, outputBias: bias),
-          frame, weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: sparse(index)
-          ? try mixture(experts, shared: shared, bias: bias, sizes, weights.at("mlp"))
-          : .dense(try DenseMLP(sizes.hidden, sizes.intermediate, bias: bias, weights.at("mlp"))))
+    let layers = try frame.preNormLayers(.init(bias: bias, outputBias: bias)) {
+      index, weights throws(ModelError) in
+      sparse(index)
+        ? try mixture(experts, shared: shared, bias: bias, sizes, weights.at("mlp"))
+        : .dense(try DenseMLP(sizes.hidden, sizes.intermediate, bias: bias, weights.at("mlp")))
     }
     return Decoder(frame, layers)
   }

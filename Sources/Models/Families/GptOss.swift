@@ -20,17 +20,12 @@ enum GptOss {
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
     var options = Experts.Options(activation: .clippedSilu(limit: Float(limit)), bias: true)
     (options.names.router, options.names.stack) = ("router", "experts")
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: windows[index]), layer: index, rope: frame.rope,
-          .init(bias: bias, outputBias: bias, hasSinks: true), frame, weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: .experts(
-          try Experts(
-            experts, hidden: sizes.hidden, rule: ExpertRule(perRow: experts.perRow, scores: .chosen),
-            options, weights.at("mlp"))))
+    let attention = SelfAttention.Options(bias: bias, outputBias: bias, hasSinks: true)
+    let layers = try frame.preNormLayers(attention, windows: windows) { _, weights throws(ModelError) in
+      .experts(
+        try Experts(
+          experts, hidden: sizes.hidden, rule: ExpertRule(perRow: experts.perRow, scores: .chosen), options,
+          weights.at("mlp")))
     }
     return Decoder(frame, layers)
   }

@@ -19,7 +19,13 @@ enum Ling {
       "dense", "query_layernorm", "key_layernorm"
     )
     let attention = options
-    let experts = try RoutedExperts(ling: config)
+    var routed = try RoutedExperts(
+      config, .init(count: "num_experts", shared: "num_shared_experts", scores: "score_function"),
+      scores: "softmax")
+    if routed.rule.scores != .sigmoid { routed.rule.groups = nil }
+    routed.options.names.selectionBias =
+      try config.bool("moe_router_enable_expert_bias", default: false) ? "gate.expert_bias" : nil
+    let experts = routed
     let normsHead = try config.bool("norm_head", default: false)
     let frame = try DecoderFrame(sizes, rope: rope, names: .init(embedding: "word_embeddings"), checkpoint)
     let layers = try frame.layers { index, weights throws(ModelError) in

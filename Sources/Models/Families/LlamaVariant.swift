@@ -32,7 +32,7 @@ struct LlamaVariant {
     case "qwen2": (32_768, 1_000_000)
     case "ernie4_5": (131_072, 500_000)
     case "seed_oss": (524_288, 10_000_000)
-    case "hunyuan_v1_dense": (32_768, 10_000)
+    case "hunyuan_v1_dense", "internlm3": (32_768, 10_000)
     default: (2048, 10_000)
     }
   }
@@ -66,6 +66,14 @@ struct LlamaVariant {
       attention.norms = try config.bool("use_qk_norm", default: true) ? .heads : .none
       attention.rotatesFirst = true
       (attention.names.qNorm, attention.names.kNorm) = ("query_layernorm", "key_layernorm")
+    case "internlm3":
+      // The references disagree about the output where only one of the two is set.
+      let bias = try config.bool("qkv_bias", default: attention.bias)
+      mlpBias = try config.bool("bias", default: mlpBias)
+      guard bias == mlpBias else {
+        throw .unsupportedSetting(key: "qkv_bias", value: "\(bias)", supported: "the same as bias")
+      }
+      (attention.bias, attention.outputBias) = (bias, bias)
     case "smollm3": try readSmolLM3(config, sizes: sizes)
     default: break
     }

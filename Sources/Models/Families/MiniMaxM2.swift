@@ -32,16 +32,10 @@ enum MiniMaxM2 {
     let rope = try RoPEScaling(config, sizes: sizes, theta: 5_000_000, rotated: rotated)
     let norms = try config.bool("use_qk_norm", default: true)
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope,
-          .init(norms: norms ? .projection : .none), frame, weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: .experts(
-          try Experts(
-            experts, hidden: sizes.hidden, rule: choice, options, weights.at("block_sparse_moe"))))
+    let layers = try frame.preNormLayers(.init(norms: norms ? .projection : .none)) {
+      _, weights throws(ModelError) in
+      .experts(
+        try Experts(experts, hidden: sizes.hidden, rule: choice, options, weights.at("block_sparse_moe")))
     }
     return Decoder(frame, layers)
   }

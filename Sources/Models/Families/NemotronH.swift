@@ -1,5 +1,5 @@
-// Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano: Mamba 2, attention without positions, MLPs and experts, one of them
-// per layer.
+// Nemotron-H, Nemotron Nano 2, Nemotron 3 Nano and Super: Mamba 2, attention without positions, MLPs and experts, one of
+// them per layer.
 //
 // Source: arXiv:2504.03624; `NemotronHForCausalLM` of transformers, whose lower bound of steps of time is not that of the
 // published code.
@@ -31,10 +31,6 @@ enum NemotronH {
     }
     if let activation = try config.string("mlp_hidden_act"), activation != "relu2" {
       throw .unsupportedSetting(key: "mlp_hidden_act", value: activation, supported: "relu2")
-    }
-    if config.has("moe_latent_size") {
-      throw .unsupportedSetting(
-        key: "moe_latent_size", value: "a number", supported: "experts of the hidden size")
     }
     let mamba = kinds.contains(.mamba) ? try mambaSizes(config) : nil
     let experts = kinds.contains(.experts) ? try NemotronExperts(config) : nil
@@ -108,6 +104,8 @@ private struct NemotronExperts {
   private let rule: ExpertRule
   /// The MLP beside the experts; nil without.
   private let sharedWidth: Int?
+  /// The width that experts work in; nil for the hidden size.
+  private let latent: Int?
 
   init(_ config: ConfigFields) throws(ModelError) {
     sizes = try Experts.Sizes(
@@ -124,6 +122,7 @@ private struct NemotronExperts {
     }
     rule.groups = count > 1 ? .init(count: count, kept: kept, leaders: min(2, sizes.count / count)) : nil
     self.rule = rule
+    latent = config.has("moe_latent_size") ? try config.int("moe_latent_size", in: 1...1 << 17) : nil
     let shared = try config.int("n_shared_experts", in: 0...256, default: 0)
     sharedWidth =
       shared > 0
@@ -144,6 +143,6 @@ private struct NemotronExperts {
           sizes.hidden, sharedWidth, activation: .squaredReLU, names: plain, weights.at("shared_experts")))
     }
     return try Experts(
-      self.sizes, hidden: sizes.hidden, rule: rule, options, shared: shared, weights)
+      self.sizes, hidden: sizes.hidden, latent: latent, rule: rule, options, shared: shared, weights)
   }
 }

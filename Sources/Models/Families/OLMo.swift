@@ -1,6 +1,6 @@
-// OLMo 2 and 3: norms after attention and MLP only, and of all heads of queries or keys together.
+// OLMo 2 and 3: norms after attention and MLP only, and of all heads of queries or keys together. OLMoE: the latter alone.
 //
-// Sources: arXiv:2501.00656 and the model cards; names follow the Hugging Face checkpoints. In OLMo 3 three of four layers
+// Sources: arXiv:2501.00656, arXiv:2409.02060 and the model cards; names follow the Hugging Face checkpoints. In OLMo 3 three of four layers
 // slide; they rotate by the plain frequencies, the others by those that YaRN stretches.
 
 import Compute
@@ -31,6 +31,20 @@ enum OLMo {
         mlp: .dense(try DenseMLP(sizes.hidden, sizes.intermediate, weights.at("mlp"))))
     }
     return Decoder(frame, layers, otherRopes: slides ? [localRope] : [])
+  }
+
+  /// OLMoE: pre-norm decoders with experts in every layer.
+  static func sparse(_ config: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) -> Decoder {
+    let sizes = try DecoderSizes(config, contextLength: 4096, tied: false, defaults: .init(epsilon: 1e-5))
+    let experts = try QwenExperts(config, width: "intermediate_size")
+    let rope = try RoPEScaling(config, sizes: sizes, theta: 10_000)
+    let bias = try config.bool("attention_bias", default: false)
+    let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
+    let options = SelfAttention.Options(norms: .projection, bias: bias, outputBias: bias)
+    let layers = try frame.preNormLayers(options) { index, weights throws(ModelError) in
+      try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp"))
+    }
+    return Decoder(frame, layers)
   }
 
   /// Sliding layers are not scaled.

@@ -13,14 +13,9 @@ enum Qwen2MoE {
     let rope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
     let bias = try config.bool("qkv_bias", default: true)
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: windows[index]), layer: index, rope: frame.rope, .init(bias: bias), frame,
-          weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp")))
+    let layers = try frame.preNormLayers(.init(bias: bias), windows: windows) {
+      index, weights throws(ModelError) in
+      try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp"))
     }
     return Decoder(frame, layers)
   }

@@ -16,14 +16,9 @@ enum Qwen3 {
     let experts = sparse ? try QwenExperts(config) : nil
     let rope = try RoPEScaling(config, sizes: sizes, theta: 1_000_000)
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: windows[index]), layer: index, rope: frame.rope,
-          .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp")))
+    let options = SelfAttention.Options(norms: .heads, bias: bias, outputBias: bias)
+    let layers = try frame.preNormLayers(options, windows: windows) { index, weights throws(ModelError) in
+      try QwenExperts.mlp(experts, layer: index, sizes, weights.at("mlp"))
     }
     return Decoder(frame, layers)
   }

@@ -35,7 +35,7 @@ enum Qwen35 {
         attention: full[index]
           ? try .heads(
             sizes.attention(window: nil), layer: before, rope: frame.rope,
-            .init(norms: .heads, bias: bias, outputBias: bias, isGated: true), frame,
+            .init(norms: .heads, bias: bias, outputBias: bias, gate: .besideQueries), frame,
             weights.at("self_attn"))
           : .recurrent(
             try GatedDeltaNet(linear, layer: before, hidden: sizes.hidden, weights.at("linear_attn"))),

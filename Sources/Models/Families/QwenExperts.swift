@@ -1,4 +1,5 @@
-// The experts of Qwen's sparse models, read from config.json: `qwen2_moe`, `qwen3_moe`, `qwen3_next`, `qwen3_5_moe`.
+// The experts of Qwen's sparse models and of OLMoE, read from config.json: `qwen2_moe`, `qwen3_moe`, `qwen3_next`,
+// `qwen3_5_moe`, `olmoe`.
 
 import Compute
 
@@ -12,12 +13,16 @@ struct QwenExperts {
   private let step: Int
   private let dense: Set<Int>
 
-  /// - Parameter usual: whether weights of the chosen experts add up to 1 where config.json does not say it.
-  init(_ config: ConfigFields, renormalizes usual: Bool = false) throws(ModelError) {
+  /// - Parameters:
+  ///   - usual: whether weights of the chosen experts add up to 1 where config.json does not say it.
+  ///   - width: the key of the width of an expert.
+  init(
+    _ config: ConfigFields, renormalizes usual: Bool = false, width: String = "moe_intermediate_size"
+  ) throws(ModelError) {
     // Transformers 5 writes the second name.
     let count = config.has("num_local_experts") ? "num_local_experts" : "num_experts"
     sizes = try Experts.Sizes(
-      config, count: count, perRow: "num_experts_per_tok", intermediate: "moe_intermediate_size")
+      config, count: count, perRow: "num_experts_per_tok", intermediate: width)
     let renormalizes = try config.bool("norm_topk_prob", default: usual)
     rule = ExpertRule(perRow: sizes.perRow, scores: renormalizes ? .chosen : .all)
     let shared = try config.int("shared_expert_intermediate_size", in: 0...1 << 20, default: 0)

@@ -12,18 +12,34 @@ struct RoutedExperts {
   let sharedWidth: Int
   /// Layers before the first with experts, and the distance of those that follow.
   private let firstDense, step: Int
+  /// Which layers have experts, where config.json lists them.
+  var sparseLayers: [Bool]?
 
-  /// Reads the keys of DeepSeek's configs.
-  ///
-  /// - Parameter scores: what the family takes where `scoring_func` is absent.
-  init(_ config: ConfigFields, scores usual: String) throws(ModelError) {
+  /// Keys of config.json, as DeepSeek's configs have them.
+  struct Keys {
+    var count = "n_routed_experts"
+    var shared = "n_shared_experts"
+    var firstDense = "first_k_dense_replace"
+    var scores = "scoring_func"
+    var renormalizes = "norm_topk_prob"
+    var scale = "routed_scaling_factor"
+  }
+
+  /// - Parameters:
+  ///   - usual: what the family takes where the kind of scores is not said.
+  ///   - renormalizes: whether weights add up to 1 where that is not said.
+  init(
+    _ config: ConfigFields, _ keys: Keys = Keys(), scores usual: String = "sigmoid", renormalizes: Bool = true
+  ) throws(ModelError) {
     sizes = try Experts.Sizes(
-      config, count: "n_routed_experts", perRow: "num_experts_per_tok", intermediate: "moe_intermediate_size")
-    let shared = try config.int("n_shared_experts", in: 0...256, default: 0)
-    sharedWidth = shared * sizes.intermediate
-    firstDense = try config.int("first_k_dense_replace", in: 0...1024, default: 0)
+      config, count: keys.count, perRow: "num_experts_per_tok", intermediate: "moe_intermediate_size")
+    // Ling's shared experts may have a width of their own.
+    let width = try config.int(
+      "moe_shared_expert_intermediate_size", in: 1...1 << 20, default: sizes.intermediate)
+    sharedWidth = width * (try config.int(keys.shared, in: 0...256, default: 0))
+    firstDense = try config.int(keys.firstDense, in: 0...1024, default: 0)
     step = try config.int("moe_layer_freq", in: 1...1024, default: 1)
-    rule = try Self.rule(config, "scoring_func", usual: usual, sizes)
+    rule = try Self.rule(config, keys, usual: usual, renormalizes: renormalizes, sizes)
     if rule.scores == .sigmoid { options.names.selectionBias = "gate.e_score_correction_bias" }
     // DeepSeek V2 compares groups by their best expert, and its small sizes not at all.
     switch try config.string("topk_method") ?? "noaux_tc" {
@@ -36,34 +52,18 @@ struct RoutedExperts {
     }
   }
 
-  /// Reads the keys of Ling's configs.
-  init(ling config: ConfigFields) throws(ModelError) {
-    sizes = try Experts.Sizes(
-      config, count: "num_experts", perRow: "num_experts_per_tok", intermediate: "moe_intermediate_size")
-    let shared = try config.int("num_shared_experts", in: 0...256, default: 0)
-    let width = try config.int(
-      "moe_shared_expert_intermediate_size", in: 1...1 << 20, default: sizes.intermediate)
-    sharedWidth = shared * width
-    firstDense = try config.int("first_k_dense_replace", in: 0...1024, default: 0)
-    step = 1
-    rule = try Self.rule(config, "score_function", usual: "softmax", sizes)
-    if rule.scores != .sigmoid { rule.groups = nil }
-    if try config.bool("moe_router_enable_expert_bias", default: false) {
-      options.names.selectionBias = "gate.expert_bias"
-    }
-  }
-
   private static func rule(
-    _ config: ConfigFields, _ key: String, usual: String, _ sizes: Experts.Sizes
+    _ config: ConfigFields, _ keys: Keys, usual: String, renormalizes: Bool, _ sizes: Experts.Sizes
   ) throws(ModelError) -> ExpertRule {
     var rule: ExpertRule
-    switch try config.string(key) ?? usual {
-    case "sigmoid": rule = ExpertRule(perRow: sizes.perRow, scores: .sigmoid)
+    switch try config.string(keys.scores) ?? usual {
+    // dots.llm1 repeats the method of the choice, which takes sigmoids.
+    case "sigmoid", "noaux_tc": rule = ExpertRule(perRow: sizes.perRow, scores: .sigmoid)
     case "softmax": rule = ExpertRule(perRow: sizes.perRow, scores: .all)
-    case let other: throw .unsupportedSetting(key: key, value: other, supported: "sigmoid, softmax")
+    case let other: throw .unsupportedSetting(key: keys.scores, value: other, supported: "sigmoid, softmax")
     }
-    if try config.bool("norm_topk_prob", default: true) { rule.renormalizing = 1e-20 }
-    rule.scale = Float(try config.double("routed_scaling_factor", in: 1e-6...1e6, default: 1))
+    if try config.bool(keys.renormalizes, default: renormalizes) { rule.renormalizing = 1e-20 }
+    rule.scale = Float(try config.double(keys.scale, in: 1e-6...1e6, default: 1))
     let groups = try config.int("n_group", in: 1...sizes.count, default: 1)
     guard sizes.count % groups == 0 else {
       throw .invalidValue(key: "n_group", found: "\(groups)", expected: "a divisor of \(sizes.count) experts")
@@ -83,7 +83,7 @@ struct RoutedExperts {
   func mlp(
     layer: Int, _ decoder: DecoderSizes, bias: Bool = false, _ weights: LayerLoader
   ) throws(ModelError) -> FeedForward {
-    guard layer >= firstDense, layer % step == 0 else {
+    guard sparseLayers?[layer] ?? (layer >= firstDense && layer % step == 0) else {
       return .dense(try DenseMLP(decoder.hidden, decoder.intermediate, bias: bias, weights))
     }
     let shared =
