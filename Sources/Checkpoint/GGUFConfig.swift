@@ -113,7 +113,8 @@ struct GGUFConfig {
     set(Self.epsilonNames[architecture.name] ?? "rms_norm_eps", epsilon)
     if let experts = try size("expert_count"), experts > 0 {
       set("num_experts_per_tok", try required("expert_used_count"))
-      let isLocal = ["llama", "gpt-oss"].contains(architecture.name)
+      // Of these, feed_forward_length is the width of an expert.
+      let isLocal = ["llama", "gpt-oss", "olmoe"].contains(architecture.name)
       set(isLocal ? "num_local_experts" : "num_experts", experts)
       if !isLocal { set("moe_intermediate_size", try required("expert_feed_forward_length")) }
     }

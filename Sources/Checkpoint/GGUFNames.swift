@@ -48,6 +48,7 @@ struct GGUFArchitecture: Sendable {
       ], outer: ["token_embd_norm": "model.embedding_norm", "output_norm": "model.embedding_norm"]),
     .init(name: "olmo2", modelType: "olmo2"),
     .init(name: "qwen2moe", modelType: "qwen2_moe"),
+    .init(name: "olmoe", modelType: "olmoe"),
     .init(name: "seed_oss", modelType: "seed_oss"),
     .init(
       name: "hunyuan-dense", modelType: "hunyuan_v1_dense",

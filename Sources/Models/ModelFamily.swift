@@ -46,6 +46,7 @@ package enum ModelFamily {
     (["cohere", "cohere2"], typed(Cohere.decoder)),
     (["deepseek_v2", "deepseek_v3", "glm4_moe_lite", "joyai_llm_flash", "kimi_k2"], typed(DeepSeek.decoder)),
     (["ernie4_5_moe"], whole(Ernie45MoE.decoder)),
+    (["exaone"], whole(Exaone.decoder)),
     (["exaone4", "exaone_moe"], typed(Exaone4.decoder)),
     (["gemma", "gemma2"], typed(Gemma2.decoder)),
     (
@@ -55,14 +56,15 @@ package enum ModelFamily {
     (["gemma3n", "gemma3n_text"], { source throws(ModelError) in try Gemma3n(source.text, source.weights) }),
     (["gemma4", "gemma4_text", "gemma4_unified"], gemma4),
     (["glm", "glm4"], typed(GLM4.decoder)),
-    (["dots1", "glm4_moe", "solar_open"], typed(GLM4.sparse)),
+    (["deepseek", "dots1", "glm4_moe", "solar_open"], typed(GLM4.sparse)),
     (["gpt_oss"], whole(GptOss.decoder)),
     (
       [
-        "ernie4_5", "granite", "hunyuan_v1_dense", "internlm3", "llama", "ministral3", "mistral", "mixtral",
-        "phi3", "seed_oss", "smollm3",
+        "ernie4_5", "granite", "hunyuan_v1_dense", "internlm3", "llama", "minicpm", "ministral3", "mistral",
+        "mixtral", "phi3", "seed_oss", "smollm3",
       ], typed(Llama.decoder)
     ),
+    (["internlm2"], whole(InternLM2.decoder)),
     (["hunyuan", "hunyuan_v1_moe"], whole(HunyuanMoE.decoder)),
     (["granitemoe", "granitemoehybrid"], typed(Granite4.decoder)),
     (["falcon_h1"], whole(FalconH1.decoder)),

@@ -21,9 +21,9 @@ package enum RefusedTypes {
     (
       "names or factors of its own that nobody has written down here",
       [
-        "Klear", "deepseek", "exaone", "helium", "internlm2", "iquestcoder", "laguna", "lille-130m", "llava",
-        "longcat_flash", "mellum", "mimo_v2_flash", "minicpm", "minicpm3", "nanochat", "nemotron",
-        "nemotron-nas", "olmo", "openelm", "pixtral", "plamo", "qwen", "telechat3", "youtu_llm",
+        "Klear", "helium", "iquestcoder", "laguna", "lille-130m", "llava", "longcat_flash", "mellum",
+        "mimo_v2_flash", "minicpm3", "nanochat", "nemotron", "nemotron-nas", "olmo", "openelm", "pixtral",
+        "plamo", "qwen", "telechat3", "youtu_llm",
       ]
     ),
     (

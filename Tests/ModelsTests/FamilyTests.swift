@@ -54,6 +54,8 @@ import Testing
       ("hunyuanmoe-tiny", "use_cla", true),
       ("hunyuanmoe-tiny", "norm_topk_prob", false), ("hunyuanmoe-tiny", "attention_head_dim", 16),
       ("hunyuanmoe-tiny", "moe_layer_num_skipped", 1), ("internlm3-tiny", "qkv_bias", false),
+      ("exaone-tiny-q4", "activation_function", "gelu"),
+      ("minicpm-tiny-q4", "sparse_config", ["dense_len": 8192]),
       ("afmoe-tiny", "num_expert_groups", 2), ("dots1-tiny", "scoring_func", "tanh"),
       ("exaonemoe-tiny", "mlp_layer_types", ["sparse"]), ("gemma2-tiny", "attention_chunk_size", 16),
       ("glm4-tiny", "layer_types", ["sliding_attention", "full_attention"]),

@@ -20,19 +20,21 @@ private struct FastBound {
 /// Bounds of quantized checkpoints by `model_type`, about three times what was measured (AVX2 and AVX-512 agree). Weights that
 /// are drawn at random follow small errors far more than learned ones do: docs/develop/fast-mode.md has both.
 private let bounds: [String: FastBound] = [
-  "afmoe": FastBound(prompt: 6e-3, drawn: 1e-2, agreement: 0.85),  // 1.8e-3, 2.8e-3
+  "afmoe": FastBound(prompt: 2e-2, drawn: 1e-2, agreement: 0.85),  // 6.4e-3, 1.7e-3
   "apertus": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 3.5e-4, 3.4e-4
   "bailing_moe": FastBound(prompt: 5e-2, drawn: 5e-2, agreement: 0.85),  // 1.4e-2, 1.5e-2
   "bailing_moe_v2": FastBound(prompt: 5e-2, drawn: 5e-2, agreement: 0.85),
   "cohere": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.8),  // 2.0e-6, 2.2e-6
   "cohere2": FastBound(prompt: 2e-4, drawn: 2e-4, agreement: 0.85),  // 4.6e-5, 4.7e-5
+  "deepseek": FastBound(prompt: 4e-4, drawn: 1e-3, agreement: 0.85),  // 1.1e-4, 2.9e-4
   "deepseek_v2": FastBound(prompt: 2e-3, drawn: 5e-3, agreement: 0.8),  // 4.5e-4, 1.3e-3
   "deepseek_v3": FastBound(prompt: 1e-2, drawn: 1e-1, agreement: 0.85),  // 3.1e-3, 1.8e-2
-  "dots1": FastBound(prompt: 5e-2, drawn: 1e-2, agreement: 0.85),  // 1.4e-2, 3.3e-3
+  "dots1": FastBound(prompt: 2e-2, drawn: 2e-2, agreement: 0.85),  // 6.0e-3, 4.6e-3
   "ernie4_5": FastBound(prompt: 5e-3, drawn: 5e-3, agreement: 0.85),  // 1.2e-3, 1.2e-3
   "ernie4_5_moe": FastBound(prompt: 3e-3, drawn: 2e-3, agreement: 0.85),  // 9.9e-4, 6.5e-4
+  "exaone": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 6.1e-4, 5.9e-4
   "exaone4": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 6.1e-4, 5.3e-4
-  "exaone_moe": FastBound(prompt: 2e-2, drawn: 5e-2, agreement: 0.85),  // 6.2e-3, 1.6e-2
+  "exaone_moe": FastBound(prompt: 6e-2, drawn: 6e-2, agreement: 0.85),  // 2.3e-2, 1.8e-2
   "gemma": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.85),  // 1.8e-5, 1.8e-5
   "gemma2": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.9),  // 1.7e-5, 1.4e-5
   "falcon_h1": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 3.6e-4, 3.9e-4
@@ -56,10 +58,11 @@ private let bounds: [String: FastBound] = [
   "glm4_moe_lite": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.85),  // 2.9e-3, 5.6e-3
   "gpt_oss": FastBound(prompt: 1e-2, drawn: 1e-2, agreement: 0.85),  // 2.0e-3, 3.0e-3
   "granite": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),
-  "hunyuan": FastBound(prompt: 2e-2, drawn: 1e-2, agreement: 0.85),  // 4.3e-3, 4.4e-7
+  "hunyuan": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.85),  // 4.6e-7, 4.3e-3
   "hunyuan_v1_dense": FastBound(prompt: 2e-3, drawn: 3e-3, agreement: 0.85),  // 6.6e-4, 8.8e-4
-  "hunyuan_v1_moe": FastBound(prompt: 2e-2, drawn: 1e-2, agreement: 0.85),
-  "internlm3": FastBound(prompt: 5e-4, drawn: 6e-4, agreement: 0.85),  // 1.6e-4, 1.8e-4
+  "hunyuan_v1_moe": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.85),
+  "internlm2": FastBound(prompt: 3e-4, drawn: 3e-4, agreement: 0.85),  // 8.4e-5, 9.2e-5
+  "internlm3": FastBound(prompt: 6e-4, drawn: 5e-4, agreement: 0.85),  // 1.8e-4, 1.6e-4
   "joyai_llm_flash": FastBound(prompt: 1e-2, drawn: 1e-1, agreement: 0.85),
   "kimi_k2": FastBound(prompt: 1e-2, drawn: 1e-1, agreement: 0.85),
   "kimi_k25": FastBound(prompt: 1e-2, drawn: 1e-1, agreement: 0.85),
@@ -67,7 +70,8 @@ private let bounds: [String: FastBound] = [
   "llama": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),  // 1.0e-3, 1.2e-3
   "llama4": FastBound(prompt: 3e-2, drawn: 5e-2, agreement: 0.9),  // 9.7e-3, 1.1e-2
   "llama4_text": FastBound(prompt: 3e-2, drawn: 5e-2, agreement: 0.9),
-  "mimo": FastBound(prompt: 5e-4, drawn: 6e-4, agreement: 0.85),  // 1.4e-4, 1.8e-4
+  "mimo": FastBound(prompt: 6e-4, drawn: 6e-4, agreement: 0.85),  // 1.8e-4, 1.8e-4
+  "minicpm": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.85),  // 4.2e-6, 4.8e-6
   "minimax": FastBound(prompt: 2e-4, drawn: 3e-2, agreement: 0.9),
   "minimax_m2": FastBound(prompt: 2e-4, drawn: 3e-2, agreement: 0.9),  // 4.2e-5, 7.4e-3
   "ministral3": FastBound(prompt: 3e-3, drawn: 3e-3, agreement: 0.85),
@@ -76,7 +80,7 @@ private let bounds: [String: FastBound] = [
   "mixtral": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.8),
   "olmo2": FastBound(prompt: 2e-3, drawn: 1e-3, agreement: 0.85),  // 4.0e-4, 2.9e-4
   "olmo3": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 4.8e-4, 5.2e-4
-  "olmoe": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.85),  // 1.1e-7, 1.0e-7
+  "olmoe": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.85),  // 1.1e-7, 7.1e-8
   "phi3": FastBound(prompt: 5e-3, drawn: 1e-2, agreement: 0.8),  // 1.4e-3, 2.1e-3
   "qwen2": FastBound(prompt: 2e-3, drawn: 3e-3, agreement: 0.85),  // 5.8e-4, 9.8e-4
   "qwen2_5_vl": FastBound(prompt: 2e-3, drawn: 3e-3, agreement: 0.85),
@@ -93,7 +97,7 @@ private let bounds: [String: FastBound] = [
   "qwen3_vl_moe": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.8),
   "seed_oss": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.85),  // 7.5e-4, 1.1e-3
   "smollm3": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),
-  "solar_open": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.85),  // 4.0e-7, 2.3e-7
+  "solar_open": FastBound(prompt: 3e-3, drawn: 1e-3, agreement: 0.85),  // 8.5e-4, 2.3e-4
   "starcoder2": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.9),  // 2.5e-5, 2.6e-5
 ]
 

@@ -158,6 +158,7 @@ private struct GGUFGolden: CustomTestStringConvertible {
     .init(
       fixture: "qwen2moe-tiny", architecture: "qwen2moe",
       keys: experts + [("shared_expert_intermediate_size", "expert_shared_feed_forward_length")]),
+    .init(fixture: "olmoe-tiny", architecture: "olmoe", keys: experts),
     .init(fixture: "seedoss-tiny", architecture: "seed_oss", names: Array(afterNorms.prefix(1))),
     .init(
       // The converter folds the scaling into the base: 10,000 · 1000^(16/14).

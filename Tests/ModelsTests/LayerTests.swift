@@ -91,14 +91,14 @@ extension GoldenFolder {
   /// Goldens with `layers.json`.
   static let layered = all.filter { File.exists($0.path + "/layers.json") }
 
-  /// A copy of the checkpoint in which the layer's `o_proj`, or `out_proj`, has the other sign.
+  /// A copy of the checkpoint in which the layer's way out of attention has the other sign.
   fileprivate func withFault(inLayer layer: Int, _ body: (_ path: String) throws -> Void) throws {
     let (header, data) = try tensors(of: "model.safetensors")
     let modules = [
       "self_attn.o_proj.", "self_attn.out_proj.", "linear_attn.out_proj.", "conv.out_proj.",
-      "mamba.out_proj.",
-      "mixer.out_proj.", "mixer.o_proj.", "mixer.down_proj.", "mixer.switch_mlp.fc2.",
-    ].map { "layers.\(layer)." + $0 }
+      "mamba.out_proj.", "mixer.out_proj.", "mixer.o_proj.", "mixer.down_proj.", "mixer.switch_mlp.fc2.",
+      "attention.wo.", "attn.attention.out_proj.",
+    ].map { ".\(layer)." + $0 }
     let entry = try #require(
       header.objectValue?.entries.first { name, entry in
         modules.contains(where: name.contains) && ["BF16", "F16"].contains(entry["dtype"]?.stringValue)

@@ -6,37 +6,23 @@ import Platform
 package enum Probe {
   /// The status of a GET; nil where nobody answers in time.
   package static func status(host: String, port: Int, path: String, seconds: Double) -> Int? {
-    get(host: host, port: port, path: path, limit: 256, seconds: seconds)?.status
-  }
-
-  /// What a GET gives; nil where nobody answers in time. Without framing: the body is all that comes after the head.
-  ///
-  /// - Parameter limit: bytes of head and body; what comes after them is left out.
-  package static func get(
-    host: String, port: Int, path: String, headers: [(name: String, value: String)] = [], limit: Int,
-    seconds: Double
-  ) -> (status: Int, body: [UInt8])? {
     let deadline = Instant.now.adding(seconds: seconds)
     guard let descriptor = connect(host: host, port: port, until: deadline) else { return nil }
     defer { close(descriptor) }
-    let lines = headers.map { "\($0.name): \($0.value)\r\n" }.joined()
-    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(lines)\r\n".utf8)
+    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
     guard send(descriptor, request, request.count, 0) == request.count else { return nil }
-    var reply: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 16 << 10)
-    while reply.count < limit {
+    var head: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 256)
+    while head.count < 16 {
       guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { return nil }
       let count = recv(descriptor, &chunk, chunk.count, 0)
       if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
       guard count > 0 else { break }
-      reply += chunk[..<count]
+      head += chunk[..<count]
     }
-    let words = reply.prefix(64).split(separator: UInt8(ascii: " "), maxSplits: 2)
-    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8),
-      let status = Int(String(decoding: words[1].prefix(3), as: UTF8.self))
-    else { return nil }
-    let end = reply.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? reply.endIndex
-    return (status, Array(reply[end...]))
+    let words = head.split(separator: UInt8(ascii: " "), maxSplits: 2)
+    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8) else { return nil }
+    return Int(String(decoding: words[1].prefix(3), as: UTF8.self))
   }
 
   /// Whether a server could listen there now.

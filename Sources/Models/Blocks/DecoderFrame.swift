@@ -23,6 +23,7 @@ final class DecoderFrame {
   /// Of all layers, or of those that see everything, where others have a table of their own.
   let rope: RoPE
   private let scaling: RoPEScaling
+  private let layerName: String
   let layout = StepLayout()
   private let chosenLayout = StepLayout()
   /// The decoder's tensors: under `model`.
@@ -47,10 +48,12 @@ final class DecoderFrame {
   /// Which experts the rows of the current layer go to, where it has any.
   let routing = ExpertRouting()
 
-  /// Modules around the layers.
+  /// Modules around the layers, and where these are.
   struct Names {
     var embedding = "embed_tokens"
     var finalNorm = "norm"
+    var head = "lm_head"
+    var layers = "layers"
   }
 
   /// - Parameters:
@@ -61,7 +64,9 @@ final class DecoderFrame {
     _ checkpoint: LayerLoader
   ) throws(ModelError) {
     let checkpoint = checkpoint.given(sizes.named)
-    let prefixes = ["language_model.model.", "model.language_model.", "model.", "backbone.", ""]
+    let prefixes = [
+      "language_model.model.", "model.language_model.", "model.", "backbone.", "transformer.", "",
+    ]
     let name = names.embedding + ".weight"
     guard let prefix = prefixes.first(where: { checkpoint.has($0 + name) }) else {
       throw .missingTensor(
@@ -69,7 +74,7 @@ final class DecoderFrame {
     }
     weights = checkpoint.at(String(prefix.dropLast()))
     embedding = try weights.embedding(names.embedding, rows: sizes.vocabulary, columns: sizes.hidden)
-    let headName = ["lm_head", "language_model.lm_head"].first { checkpoint.hasModule($0) }
+    let headName = [names.head, "language_model." + names.head].first { checkpoint.hasModule($0) }
     isTied = headName == nil || sizes.tied
     if let headName, !sizes.tied {
       head = try checkpoint.linear([headName: sizes.vocabulary], from: sizes.hidden)
@@ -77,7 +82,7 @@ final class DecoderFrame {
       head = checkpoint.linear(embedding)
     }
     finalNorm = try Norm(names.finalNorm, sizes.hidden, kind: norm, epsilon: sizes.epsilon, weights)
-    (self.sizes, self.scaling) = (sizes, scaling)
+    (self.sizes, self.scaling, layerName) = (sizes, scaling, names.layers)
     rope = scaling.rope
     compute = checkpoint.compute
   }
@@ -87,7 +92,7 @@ final class DecoderFrame {
     _ load: (_ index: Int, _ weights: LayerLoader) throws(ModelError) -> Layer
   ) throws(ModelError) -> [Layer] {
     var layers: [Layer] = []
-    for index in 0..<sizes.layers { layers.append(try load(index, weights.at("layers")[index])) }
+    for index in 0..<sizes.layers { layers.append(try load(index, weights.at(layerName)[index])) }
     return layers
   }
 

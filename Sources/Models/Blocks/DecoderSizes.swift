@@ -25,6 +25,7 @@ struct DecoderSizes {
     var vocabulary: Int?
     /// Of families that read `intermediate_size` themselves.
     var intermediate: Int?
+    var layersKey = "num_hidden_layers"
     /// The key of the norms' epsilon.
     var epsilonKey = "rms_norm_eps"
     var epsilon = 1e-6
@@ -37,7 +38,7 @@ struct DecoderSizes {
     _ config: ConfigFields, contextLength fallback: Int, tied: Bool, defaults: Defaults = Defaults()
   ) throws(ModelError) {
     hidden = try config.int("hidden_size", in: 1...1 << 17)
-    layers = try config.int("num_hidden_layers", in: 1...1024)
+    layers = try config.int(defaults.layersKey, in: 1...1024)
     heads = try config.int("num_attention_heads", in: 1...4096, default: defaults.heads)
     kvHeads = try config.int("num_key_value_heads", in: 1...4096, default: defaults.kvHeads ?? heads)
     guard heads % kvHeads == 0 else {
@@ -63,7 +64,7 @@ struct DecoderSizes {
     contextLength = try max(stated, Self.stretchedContext(config))
     epsilon = Float(try config.double(defaults.epsilonKey, in: 0...1, default: defaults.epsilon))
     self.tied = try config.bool("tie_word_embeddings", default: tied)
-    let key = config.has("hidden_activation") ? "hidden_activation" : "hidden_act"
+    let key = ["hidden_activation", "activation_function"].first { config.has($0) } ?? "hidden_act"
     if let activation = try config.string(key), !defaults.activations.contains(activation) {
       throw .unsupportedSetting(key: key, value: activation, supported: defaults.activations[0])
     }

@@ -76,6 +76,8 @@ struct SelfAttention {
     var growsQueries = true
     /// Queries, keys and values from float32 activations in the fast mode too: for scores that nothing makes smaller.
     var projectsExactly = false
+    /// The fused matrix has the rows of each head of keys together: its queries, its key, its value.
+    var groupsRows = false
     /// What the heads find is multiplied with the sigmoid of a gate as wide.
     var gate = Gate.none
     /// What keys and values are multiplied with.
@@ -104,11 +106,15 @@ struct SelfAttention {
       ? nil : try Self.gain(options.norms, names.kNorm, heads: shape.kvHeads, shape.headDim, weights)
     vNorm = options.normsValues ? [Float](repeating: 1, count: shape.headDim) : nil
     qkv =
-      options.gate == .besideQueries
-      ? try Self.gatedProjections(shape, names, from: hidden, weights)
-      : try weights.linear(
-        Self.projections(shape, options, isFused: weights.hasModule(names.fused)), from: hidden,
-        bias: options.bias)
+      if options.gate == .besideQueries {
+        try Self.gatedProjections(shape, names, from: hidden, weights)
+      } else if options.groupsRows {
+        try Self.groupedProjections(shape, names, from: hidden, weights)
+      } else {
+        try weights.linear(
+          Self.projections(shape, options, isFused: weights.hasModule(names.fused)), from: hidden,
+          bias: options.bias)
+      }
     o = try weights.linear([names.o: hidden], from: queries, bias: options.outputBias)
     self.rope = rope
     cacheLayer = layer
@@ -158,6 +164,23 @@ struct SelfAttention {
         weights.map(names.k, rows: width, columns: hidden),
         weights.map(names.v, rows: width, columns: hidden),
       ] + starts.map { both.rows($0 + size..<$0 + 2 * size) })
+  }
+
+  /// InternLM2's order of rows; they are bound so that all queries come first, then all keys.
+  private static func groupedProjections(
+    _ shape: AttentionShape, _ names: Names, from hidden: Int, _ weights: LayerLoader
+  ) throws(ModelError) -> Linear {
+    let (size, queries) = (shape.headDim, shape.heads / shape.kvHeads)
+    let all = try weights.map(
+      names.fused, rows: (shape.heads + 2 * shape.kvHeads) * size, columns: hidden)
+    let parts = [0..<queries, queries..<queries + 1, queries + 1..<queries + 2]
+    return try weights.linear(
+      parts.flatMap { part in
+        (0..<shape.kvHeads).map { group in
+          let first = group * (queries + 2) * size
+          return all.rows(first + part.lowerBound * size..<first + part.upperBound * size)
+        }
+      })
   }
 
   /// Bytes that a decode step reads.

@@ -28,7 +28,7 @@ enum UnreadSettings {
     ("post_norm", [false]), ("qk_layernorm", [false]), ("qk_norm", [false]), ("query_pre_attn_scalar", []),
     ("residual_multiplier", [1, 1.0]), ("rope_traditional", [false]), ("rotary_dim", []),
     ("rotary_pct", [1, 1.0]),
-    ("scale_depth", []), ("scale_emb", [1, 1.0]), ("swiglu_limit", []),
+    ("scale_depth", []), ("scale_emb", [1, 1.0]), ("sparse_config", []), ("swiglu_limit", []),
     ("use_bidirectional_attention", [false]), ("use_cla", [false]), ("use_mla", [false]),
     ("use_parallel_residual", [false]), ("use_qk_norm", [false]), ("use_rotary_pos_emb", [true]),
   ]

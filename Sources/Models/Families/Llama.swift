@@ -1,5 +1,6 @@
 // Llama 2 and 3.x, and what shares their layers: Mistral, Mixtral, Ministral 3, Qwen2 and 2.5, Phi-3 to Phi-4-mini,
-// SmolLM2 and 3, Granite 3, Seed-OSS, ERNIE 4.5, Hunyuan, InternLM3, MiMo.
+// SmolLM2 and 3, Granite 3, Seed-OSS, ERNIE 4.5, Hunyuan, InternLM3, MiMo,
+// MiniCPM.
 //
 // Sources: arXiv:2302.13971, arXiv:2407.21783, arXiv:2310.06825, arXiv:2401.04088, arXiv:2412.15115, arXiv:2404.14219,
 // arXiv:2503.01743, and the model cards of the others; names follow the Hugging Face checkpoints. What is a factor of 1

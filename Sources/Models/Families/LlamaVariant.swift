@@ -66,6 +66,11 @@ struct LlamaVariant {
       attention.norms = try config.bool("use_qk_norm", default: true) ? .heads : .none
       attention.rotatesFirst = true
       (attention.names.qNorm, attention.names.kNorm) = ("query_layernorm", "key_layernorm")
+    case "minicpm":
+      func number(_ key: String) throws(ModelError) -> Float { Float(try config.double(key, in: 1e-6...1e6)) }
+      embeddingScale = try number("scale_emb")
+      residualScale = try number("scale_depth") / Float(sizes.layers).squareRoot()
+      logitScale = try number("dim_model_base") / Float(sizes.hidden)
     case "internlm3":
       // The references disagree about the output where only one of the two is set.
       let bias = try config.bool("qkv_bias", default: attention.bias)

@@ -1,0 +1,37 @@
+// EXAONE 3 and 3.5, EXAONE Deep: Llama's layers under GPT-2's names.
+//
+// Source: arXiv:2412.04862; names follow the checkpoints.
+
+import Compute
+
+/// Pre-norm decoders.
+enum Exaone {
+  static func decoder(_ config: ConfigFields, _ checkpoint: LayerLoader) throws(ModelError) -> Decoder {
+    let sizes = try DecoderSizes(
+      config, contextLength: 4096, tied: false,
+      defaults: .init(layersKey: "num_layers", epsilonKey: "layer_norm_epsilon", epsilon: 1e-5))
+    let bias = (
+      attention: try config.bool("attention_bias", default: false),
+      mlp: try config.bool("mlp_bias", default: false)
+    )
+    let rope = try RoPEScaling(config, sizes: sizes, theta: 500_000)
+    var options = SelfAttention.Options(bias: bias.attention, outputBias: bias.attention)
+    options.names.o = "out_proj"
+    let attention = options
+    let frame = try DecoderFrame(
+      sizes, rope: rope, names: .init(embedding: "wte", finalNorm: "ln_f", layers: "h"), checkpoint)
+    let layers = try frame.layers { index, weights throws(ModelError) in
+      DecoderLayer(
+        attentionNorms: try .before("ln_1", sizes, weights),
+        attention: try .heads(
+          sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
+          weights.at("attn.attention")),
+        mlpNorms: try .before("ln_2", sizes, weights),
+        mlp: .dense(
+          try DenseMLP(
+            sizes.hidden, sizes.intermediate, bias: bias.mlp,
+            names: .init(gate: "c_fc_0", up: "c_fc_1", down: "c_proj"), weights.at("mlp"))))
+    }
+    return Decoder(frame, layers)
+  }
+}
