@@ -31,6 +31,31 @@ import Testing
     #expect(queue.isEmpty)
   }
 
+  /// Takes elements after the one that is worth the most has been brought forward each time.
+  private mutating func takeBest(_ count: Int, worth: (String) -> Int) -> [String] {
+    (0..<count).compactMap { _ in
+      queue.bringForward(worth)
+      return queue.takeNext { _ in 10 }
+    }
+  }
+
+  @Test mutating func `what is worth more overtakes, at most eight in a row`() {
+    for index in 0..<12 { queue.append(index % 3 == 1 ? "warm\(index)" : "cold\(index)", tenant: 1) }
+    #expect(
+      takeBest(5) { $0.hasPrefix("warm") ? 64 : 0 } == ["warm1", "warm4", "warm7", "warm10", "cold0"])
+    // What is worth little more waits for its turn.
+    #expect(takeBest(2) { $0 == "cold6" ? 63 : 0 } == ["cold2", "cold3"])
+    for index in 20..<40 { queue.append("warm\(index)", tenant: 1) }
+    #expect(takeBest(10) { $0.hasPrefix("warm") ? 64 : 0 }.firstIndex(of: "cold5") == 8)
+  }
+
+  @Test mutating func `of those that are worth the same the first goes first, and each tenant has its turn`()
+  {
+    for name in ["a0", "a1", "a2"] { queue.append(name, tenant: 1) }
+    for name in ["b0", "b1"] { queue.append(name, tenant: 2) }
+    #expect(takeBest(5) { $0 == "a2" || $0 == "b1" ? 200 : 100 } == ["a2", "b1", "a0", "b0", "a1"])
+  }
+
   @Test mutating func `those that overtake leave, are pushed out last, and are counted as the others are`() {
     queue.append("line0", tenant: 1, overtakes: true)
     queue.append("chat0", tenant: 1)

@@ -93,4 +93,20 @@ import Testing
     _ = try inbox.add(job(request([3], 1)), limit: 4)
     #expect(inbox.takeAll().map(\.request.promptTokens) == [[3], [1]])
   }
+
+  @Test func `where not all find room those come first whose prefix is there`() throws {
+    var inbox = Inbox(room: 1)
+    for first in 1...4 {
+      let request = request([Int32(first)], 1)
+      _ = try inbox.add(
+        Job(request: request, mailbox: Mailbox(capacity: 8), seed: 0, arrived: .now), limit: 4)
+    }
+    func take(_ room: Int) -> [Int32]? {
+      inbox.take(
+        room: room, freeTokens: { 100 }, cached: { $0.promptTokens[0] == 3 ? 96 : 0 }, mayWait: false)?
+        .jobs.map { $0.request.promptTokens[0] }
+    }
+    #expect(take(1) == [3])
+    #expect(take(3) == [1, 2, 4])
+  }
 }

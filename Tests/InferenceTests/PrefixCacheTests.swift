@@ -57,6 +57,57 @@ import Testing
     #expect(pool.freeCount == 4)
   }
 
+  /// Shares of their prompts that two conversations find which take turns, in percent: each prompt is one block longer than
+  /// the last one of its conversation, and followed by a short text of its own.
+  private mutating func turns(of count: Int, blocks: Int, limit: Int, titles: Bool) -> [Int] {
+    pool = BlockPool(blockCount: 4 * limit)
+    cache = PrefixCache(limit: limit)
+    var shares: [Int] = []
+    for turn in 0..<Int32(count) {
+      for first in [Int32(1), 2] {
+        let prompt = tokens(first, blocks: blocks + Int(turn)) + [7]
+        if turn > 0 { shares.append(100 * found(prompt) / (blocks + Int(turn))) }
+        _ = run(prompt)
+        if titles { _ = run(tokens(100 + 2 * turn + first, blocks: 6)) }
+      }
+    }
+    return shares
+  }
+
+  @Test mutating func `of two conversations that do not fit together, one stays as whole as it can`() {
+    #expect(turns(of: 6, blocks: 10, limit: 64, titles: false) == [90, 90, 91, 91, 92, 92, 92, 92, 93, 93])
+    // Recency alone gives 54, 45, 41, 33, 30, 23, 21, 14, 13, 6.
+    #expect(turns(of: 6, blocks: 10, limit: 16, titles: false) == [54, 45, 50, 33, 46, 30, 42, 28, 40, 26])
+  }
+
+  @Test mutating func `texts that are never used again push no conversation out`() {
+    // Recency alone gives 18, 9, 8, 0, 0, 0, 0, 0, 0, 0.
+    #expect(turns(of: 6, blocks: 10, limit: 24, titles: true) == [18, 9, 58, 8, 53, 7, 50, 7, 46, 6])
+  }
+
+  @Test mutating func `what is used no more fades`() {
+    pool = BlockPool(blockCount: 64)
+    cache = PrefixCache(limit: 16)
+    for _ in 0..<10 { _ = run(tokens(1, blocks: 12) + [7]) }
+    var shares: [Int] = []
+    for _ in 0..<8 {
+      _ = run(tokens(2, blocks: 12) + [7])
+      shares.append(found(tokens(2, blocks: 12) + [7]))
+    }
+    #expect(shares == [4, 4, 4, 4, 12, 12, 12, 12])
+  }
+
+  @Test mutating func `tokens that are computed again are counted, once each`() {
+    cache = PrefixCache(limit: 4)
+    _ = run(tokens(1, blocks: 3))
+    _ = run(tokens(2, blocks: 3))
+    #expect(cache.recomputedTokens == 0)
+    _ = run(tokens(1, blocks: 3))
+    #expect(cache.recomputedTokens == 64)
+    _ = run(tokens(3, blocks: 1))
+    #expect(cache.recomputedTokens == 64)
+  }
+
   @Test mutating func `the leaf that was used longest ago goes first, and its parents after it`() {
     _ = run(tokens(1, blocks: 3))
     _ = run(tokens(2, blocks: 3))

@@ -25,7 +25,7 @@ enum Loading {
     configuration.preparedFolder = flags.preparedFolder
     configuration.kvFormat = try flags.word("kv-cache-type")
     configuration.speculates = try flags.word("speculate") != Speculation.off
-    if let megabytes = flags.integer("prefix-cache") { configuration.prefixCacheBytes = megabytes << 20 }
+    configuration.prefixCacheBytes = flags.integer("prefix-cache").map { $0 << 20 }
     configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
     configuration.media = mediaOptions(flags)
     configuration.useReference = flags.isSet("reference-kernels")

@@ -4,7 +4,10 @@
 // found by its parent and its own tokens, compared token by token: no hash has to be trusted. What is found is the
 // very memory that computing it again would fill with the same bits, because nothing in a forward pass depends on
 // how a prompt was cut into steps. Full blocks are shared; of a block that agrees only in its first tokens, and of
-// the unfilled last block of a text, a copy is made. When blocks run out, the leaf that was used longest ago goes.
+// the unfilled last block of a text, a copy is made. When blocks run out, leaves that nobody has used again go first, of
+// equals the one that was used longest ago: where two conversations do not fit together, one of them stays whole, while
+// plain recency would have each push the other out. Every use of a block raises its rank by one step above the rank that
+// was given up last, so that old merits fade (greedy dual, Cherkasova 1998).
 //
 // Where a model has recurrent layers, some blocks have the state after their last token beside them. A sequence can only
 // go on where there is one: what is found ends with such a block, and an unfilled block is of use as a whole.
@@ -45,6 +48,8 @@ struct PrefixCache {
     let tokens: TokenSlots.Place
     /// Of parent and tokens.
     let hash: Int
+    /// Of all tokens from the root on.
+    let content: Int
     /// The next entry of the same hash.
     var nextEqual: Int?
     /// Neighbours among the entries that begin alike.
@@ -57,6 +62,10 @@ struct PrefixCache {
     var state: Int32?
     var children = 0
     var lastUse: UInt64
+    /// Sequences that have used it, the one that has computed it included, at most `mostUses`.
+    var uses: Int
+    /// What it is worth: lower ones are given up first.
+    var rank: Int
     /// Whether the cache holds the sliding layers' part too.
     var isWhole = true
     /// Whether another sequence has used it since it was computed.
@@ -71,6 +80,12 @@ struct PrefixCache {
   private var beginnings: [Beginning: Int] = [:]
   private var nextEntry = 0
   private var clock: UInt64 = 0
+  /// The highest rank that was given up.
+  private var floor = 0
+  /// Contents of blocks that were given up, the latest last.
+  private var lost = LostBlocks()
+  /// Tokens that were computed although they had been there.
+  private(set) var recomputedTokens = 0
   /// Most blocks; 0 switches the cache off.
   private let limit: Int
   /// The window of the sliding layers; nil for models without them.
@@ -86,6 +101,8 @@ struct PrefixCache {
   /// Most blocks with the same first token that are compared.
   private static let compared = 32
   private static let mostNewlyHot = 1 << 14
+  /// Uses that count: what is used no more goes after so many rounds of others.
+  private static let mostUses = 8
 
   /// - Parameter names: what blocks are called on disk; nil without one.
   init(limit: Int, names: BlockNames? = nil, window: Int? = nil, states: PrefixStates? = nil) {
@@ -149,6 +166,11 @@ struct PrefixCache {
     return state
   }
 
+  /// Leading tokens of a prompt that a sequence would find.
+  func count(of tokens: [Int32], under root: Root) -> Int {
+    isEnabled ? found(tokens, after: Path(root)).usable * KVCache.blockTokens : 0
+  }
+
   /// The cached blocks that continue `path` with `tokens`, and how many of them lead to where a sequence can go on.
   private func found(_ tokens: [Int32], after path: Path) -> (ids: [Int], usable: Int) {
     var (ids, path, usable): ([Int], Path, Int) = ([], path, 0)
@@ -180,11 +202,15 @@ struct PrefixCache {
   /// A copy of a state, in place of the one that was used longest ago if there are too many. Nil where there is none.
   private mutating func copy(_ slot: Int32) -> Int32? {
     if states?.isFull == true {
-      let oldest = entries.lazy.filter { $0.value.state != nil }
-        .min { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
+      let oldest = entries.lazy.filter { $0.value.state != nil }.min { Self.precedes($0, $1) }
       if let oldest { giveUpState(of: oldest.key) }
     }
     return states?.copy(slot)
+  }
+
+  /// Which of two is given up first.
+  private static func precedes(_ a: (key: Int, value: Entry), _ b: (key: Int, value: Entry)) -> Bool {
+    (a.value.rank, a.value.lastUse, a.key) < (b.value.rank, b.value.lastUse, b.key)
   }
 
   private mutating func giveUpState(of id: Int) {
@@ -305,7 +331,10 @@ struct PrefixCache {
   }
 
   private mutating func use(_ id: Int) {
+    guard let uses = entries[id]?.uses else { return }
     entries[id]?.lastUse = clock
+    entries[id]?.uses = min(uses + 1, Self.mostUses)
+    entries[id]?.rank = floor + min(uses + 1, Self.mostUses)
     guard names != nil, entries[id]?.isHot == false else { return }
     entries[id]?.isHot = true
     guard entries[id]?.name != nil else { return }
@@ -387,15 +416,33 @@ struct PrefixCache {
     removeBeginnings(of: tokens, after: parent, pool: &pool)
     let isWhole = pool.isWhole(block)
     pool.retain(CollectionOfOne(block), sliding: isWhole)
-    if case .entry(let parent) = parent { entries[parent]?.children += 1 }
+    var uses = 1
+    if case .entry(let parent) = parent {
+      entries[parent]?.children += 1
+      // What goes on with a text that was used again is likely to be, other than a text of its own.
+      uses = min(2, entries[parent]?.uses ?? 1)
+    }
     let isFull = tokens.count == KVCache.blockTokens
+    let content = content(of: tokens, after: parent)
+    if lost.remove(content) { recomputedTokens += tokens.count }
     let parentName = isFull ? name(of: parent) : nil
     let ownName = parentName.flatMap { names?.name(of: Array(tokens), after: $0) }
     entries[id] = Entry(
-      parent: parent, tokens: slots.take(tokens), hash: Self.hash(tokens, after: parent), block: block,
-      name: ownName, lastUse: clock, isWhole: isWhole)
+      parent: parent, tokens: slots.take(tokens), hash: Self.hash(tokens, after: parent), content: content,
+      block: block, name: ownName, lastUse: clock, uses: uses, rank: floor + uses, isWhole: isWhole)
     link(id, Beginning(parent: parent, first: tokens[tokens.startIndex]))
     return id
+  }
+
+  /// What stands for all tokens up to the end of a block.
+  private func content(of tokens: ArraySlice<Int32>, after parent: Parent) -> Int {
+    var hasher = Hasher()
+    switch parent {
+    case .root(let root): hasher.combine(root)
+    case .entry(let id): hasher.combine(entries[id]?.content)
+    }
+    for token in tokens { hasher.combine(token) }
+    return hasher.finalize()
   }
 
   /// Unfilled blocks that a new one begins with are of no more use, unless they have a state of their own.
@@ -427,19 +474,19 @@ struct PrefixCache {
   }
 
   /// Gives back what only the cache holds until `free` blocks are free or nothing is left: first the sliding part of
-  /// blocks inside of texts, then the longest unused leaves.
+  /// blocks inside of texts, then the leaves that are worth least.
   mutating func evict(untilFree free: Int, pool: inout BlockPool) {
     if window != nil, pool.bytes.sliding > 0, pool.freeCount < free { narrow(untilFree: free, pool: &pool) }
     // A few more than needed: finding the oldest looks at all of them.
     if pool.freeCount < free { remove(free - pool.freeCount + entries.count / 64, pool: &pool) }
   }
 
-  /// Gives up sliding parts that continue no text at its end, nor where texts part: the longest unused first.
+  /// Gives up sliding parts that continue no text at its end, nor where texts part: what is worth least first.
   private mutating func narrow(untilFree free: Int, pool: inout BlockPool) {
     let ends = ends
     let inner = entries.filter { $0.value.isWhole && !ends.contains($0.key) }
       .filter { pool.slidingReferenceCount($0.value.block) == 1 }
-      .sorted { ($0.value.lastUse, $0.key) < ($1.value.lastUse, $1.key) }
+      .sorted { Self.precedes($0, $1) }
     // A few more than needed, as in `evict`.
     var spare = inner.count / 64
     for (id, entry) in inner {
@@ -472,18 +519,17 @@ struct PrefixCache {
   private mutating func remove(_ count: Int, pool: inout BlockPool) {
     // A leaf that a sequence still reads keeps its whole path; parents become leaves when their children go.
     var leaves = entries.filter { $0.value.children == 0 && pool.referenceCount($0.value.block) == 1 }
-      .map { (entry: $0.key, lastUse: $0.value.lastUse) }
-      .sorted { ($0.lastUse, $0.entry) > ($1.lastUse, $1.entry) }
+      .sorted { Self.precedes($1, $0) }
     var left = count
-    while left > 0, let oldest = leaves.popLast() {
+    while left > 0, let least = leaves.popLast() {
       left -= 1
-      guard case .entry(let id) = forget(oldest.entry, pool: &pool), let parent = entries[id] else {
-        continue
-      }
+      floor = max(floor, least.value.rank)
+      lost.add(least.value.content)
+      guard case .entry(let id) = forget(least.key, pool: &pool), let parent = entries[id] else { continue }
       if parent.children == 0, pool.referenceCount(parent.block) == 1 {
-        // A parent is at least as recently used as its children were: find its place from the young end.
-        let place = leaves.firstIndex { ($0.lastUse, $0.entry) < (parent.lastUse, id) }
-        leaves.insert((id, parent.lastUse), at: place ?? leaves.endIndex)
+        // Every use of a child was one of its parent: find its place from the young end.
+        let place = leaves.firstIndex { Self.precedes($0, (id, parent)) }
+        leaves.insert((id, parent), at: place ?? leaves.endIndex)
       }
     }
   }
@@ -499,6 +545,25 @@ struct PrefixCache {
     if case .entry(let parent) = gone.parent { entries[parent]?.children -= 1 }
     return gone.parent
   }
+}
+
+/// The last blocks that were given up, by their contents.
+private struct LostBlocks {
+  private var contents: Set<Int> = []
+  private var order: [Int] = []
+
+  private static let most = 1 << 13
+
+  mutating func add(_ content: Int) {
+    guard contents.insert(content).inserted else { return }
+    order.append(content)
+    guard order.count > 2 * Self.most else { return }
+    for old in order.prefix(Self.most) { contents.remove(old) }
+    order.removeFirst(Self.most)
+  }
+
+  /// Whether it was there.
+  mutating func remove(_ content: Int) -> Bool { contents.remove(content) != nil }
 }
 
 // MARK: - What the disk needs to know

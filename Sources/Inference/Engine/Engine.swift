@@ -111,19 +111,30 @@ final class Engine {
     let taken: Inbox.Delivery? = inbox.wait(until: isIdle ? idleUntil : Instant.now) { inbox in
       inbox.take(
         room: room, laterRoom: laterRoom, freeTokens: { memory.freeTokens() + yieldable },
-        weight: memory.weight, mayWait: isIdle)
+        weight: memory.weight, cached: cachedTokens, mayWait: isIdle)
     }
     guard let taken else { return true }
     statistics.admitted += taken.jobs.count
     if taken.reclaimed > 0 { shrink(by: taken.reclaimed) }
     for job in taken.jobs {
       if running.count >= maxSequences { preempt() }
-      let root = PrefixCache.Root(
-        ropeVariant: model.ropeVariant(forTokens: job.request.promptTokens.count),
-        tenant: sharesPrefixes ? 0 : job.request.tenant)
-      admit(ActiveSequence(job: job, root: root, maxContext: maxContext, speculates: speculates))
+      admit(
+        ActiveSequence(job: job, root: root(of: job.request), maxContext: maxContext, speculates: speculates))
     }
     return !taken.isStopped
+  }
+
+  /// What a request shares its prefixes with.
+  private func root(of request: GenerationRequest) -> PrefixCache.Root {
+    PrefixCache.Root(
+      ropeVariant: model.ropeVariant(forTokens: request.promptTokens.count),
+      tenant: sharesPrefixes ? 0 : request.tenant)
+  }
+
+  /// Leading tokens of a waiting prompt that are computed; images have other keys than tokens.
+  private func cachedTokens(_ request: GenerationRequest) -> Int {
+    request.media.isEmpty
+      ? memory.prefixes.count(of: request.promptTokens, under: root(of: request)) : 0
   }
 
   /// Without work the engine sleeps, but not on prefixes that are to be saved.
@@ -134,6 +145,7 @@ final class Engine {
     statistics.reading = running.compactMap(\.progress)
     statistics.kvBlocksUsed = memory.usedBlocks
     statistics.kvBlocksCached = memory.cachedBlocks
+    statistics.prefixLostTokens = memory.prefixes.recomputedTokens
     memory.store?.note(isBusy: !running.isEmpty)
     statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.memory.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }

@@ -144,7 +144,7 @@ package final class EngineClient: GenerationService {
       let (plan, quota) = try planMemory(loaded, format, states, configuration, touched)
       let cache = try KVCache(shape: shape, blockCount: plan.blockCount, format: format, states: states)
       let memory = EngineMemory(
-        cache: cache, quota: quota, prefixBytes: configuration.prefixCacheBytes,
+        cache: cache, quota: quota, prefixBytes: configuration.prefixBytes(weights: loaded.weightBytes),
         store: try openStore(loaded, cache, configuration, computeName))
       let engine = Engine(
         model: loaded.model, memory: memory, maxContext: plan.maxContext, configuration: configuration,

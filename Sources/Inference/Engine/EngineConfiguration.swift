@@ -34,8 +34,9 @@ package struct EngineConfiguration: Sendable {
   /// The longest that a step may take while streams wait for their next token, seconds: prompts get as many rows as
   /// fit.
   package var maxStall = 0.2
-  /// Most bytes of keys and values that are kept of ended sequences, for later ones with the same beginning.
-  package var prefixCacheBytes = 2 << 30
+  /// Most bytes of keys and values that are kept of ended sequences, for later ones with the same beginning; nil takes a
+  /// quarter of what the weights leave of the ledger's limit.
+  package var prefixCacheBytes: Int?
   /// Whether requests of one tenant may use what those of another have computed.
   package var sharesPrefixes = true
   /// Where prefixes outlive the server; nil keeps them in memory only.
@@ -90,6 +91,8 @@ package struct EngineConfiguration: Sendable {
 
   /// How keys and values are stored beside activations of this mode.
   func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .q16 : .f32) }
+
+  func prefixBytes(weights: Int) -> Int { prefixCacheBytes ?? max(0, ledger.limit - weights) / 4 }
 
   func kvBytes(weights: Int) -> Int { kvCacheBytes ?? (ledger.limit - weights) / 4 * 3 }
 }

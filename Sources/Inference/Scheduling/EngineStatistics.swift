@@ -22,6 +22,8 @@ package struct EngineStatistics: Sendable, Equatable {
   package var prefixHitTokens = 0
   /// Of the hits, those that were read from disk.
   package var prefixDiskTokens = 0
+  /// Tokens that were given up of the prefix cache, and then computed again.
+  package var prefixLostTokens = 0
   /// Times that a request gave its memory back because others needed them.
   package var preemptions = 0
   package var steps = 0

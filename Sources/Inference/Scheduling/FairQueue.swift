@@ -1,5 +1,6 @@
 // A queue with several lines: between lines the one goes that was served least, and within a line the one that came first,
-// but for those that a user waits for between two keys, which overtake the others some times in a row.
+// but for those that a user waits for between two keys, and those whose beginning is computed already: they overtake the
+// others some times in a row.
 //
 // Each tenant has a count of the tokens that were computed for it. The tenant with the least count goes next. One
 // that was away starts where the least of the others stands: nobody saves up a right to keep others waiting.
@@ -70,6 +71,23 @@ struct FairQueue<Element> {
 
   /// The element whose turn it is.
   var next: Element? { nextTenant.flatMap { lines[$0]?.next } }
+
+  /// Elements that are looked at, and by how much one must be worth more than the first to overtake it.
+  private static var lookedAt: Int { 16 }
+  private static var leastGain: Int { 64 }
+
+  /// Lets the one of the first few of the next line that is worth the most overtake those before it, unless the first has
+  /// been overtaken often enough.
+  mutating func bringForward(_ worth: (Element) -> Int) {
+    guard let tenant = nextTenant, var line = lines[tenant], line.ahead.isEmpty, line.waiting.count > 1,
+      line.overtaken < Self.overtakings
+    else { return }
+    let worths = line.waiting.prefix(Self.lookedAt).map(worth)
+    guard let most = worths.max(), most >= worths[0] + Self.leastGain, let index = worths.firstIndex(of: most)
+    else { return }
+    line.ahead.append(line.waiting.remove(at: index))
+    lines[tenant] = line
+  }
 
   /// Takes `next`; it counts as running until `end`.
   ///

@@ -109,9 +109,12 @@ struct Inbox {
   ///   - freeTokens: how many tokens of KV cache are free; a prompt that finds no room waits, and everything
   ///     after it, so that long prompts are not overtaken for ever.
   ///   - weight: how many of them a sequence of some length takes.
+  ///   - cached: how many leading tokens of a prompt are computed: where not all waiting find room, those come first whose
+  ///     prefix may be gone when their turn comes.
   ///   - mayWait: whether nil (nothing to do) may be returned; the caller then sleeps.
   mutating func take(
-    room: Int, laterRoom: Int = 0, freeTokens: () -> Int, weight: (Int) -> Int = { $0 }, mayWait: Bool
+    room: Int, laterRoom: Int = 0, freeTokens: () -> Int, weight: (Int) -> Int = { $0 },
+    cached: (GenerationRequest) -> Int = { _ in 0 }, mayWait: Bool
   ) -> Delivery? {
     queue.removeAll { $0.mailbox.isClosed }
     later.removeAll { $0.mailbox.isClosed }
@@ -127,7 +130,9 @@ struct Inbox {
     while isQuiet, taken.count < laterRoom, let next = later.first, takes(next) {
       taken.append(later.removeFirst())
     }
-    while !isQuiet, taken.count < room, let next = queue.next, takes(next) {
+    while !isQuiet, taken.count < room {
+      if queue.count > room - taken.count { queue.bringForward { cached($0.request) } }
+      guard let next = queue.next, takes(next) else { break }
       guard let job = queue.takeNext(cost: { $0.request.promptTokens.count }) else { break }
       taken.append(job)
     }
