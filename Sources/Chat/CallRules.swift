@@ -50,6 +50,11 @@ extension OutputFormat {
     return syntax.mixed(calls, writer)
   }
 
+  /// Text in which no call begins; nil where no text is a call.
+  package func callFree(tokenizer: Tokenizer) -> Pattern? {
+    syntax(for: ToolSchemas([]))?.mixed(.choice([]), CallWriter(tokenizer: tokenizer, maxCalls: nil))
+  }
+
   /// Content as the answer holds it: where answers are messages, after a header.
   package func framed(_ content: Pattern, tokenizer: Tokenizer) -> Pattern {
     let writer = CallWriter(tokenizer: tokenizer, maxCalls: nil)

@@ -21,6 +21,8 @@ package struct AnswerRules: Sendable {
   package var tools: [Tool] = []
   /// Whether the answer must consist of calls.
   package var isForced = false
+  /// Whether there may be none, although the model knows of tools.
+  package var forbidsCalls = false
   /// Most calls; nil has no bound.
   package var maxCalls: Int?
   /// What the content must look like when there is no call; nil leaves it free.
@@ -32,7 +34,7 @@ package struct AnswerRules: Sendable {
 
   /// Whether any text will do, so that no grammar is needed.
   package var isFree: Bool {
-    guard isForced || !tools.isEmpty else { return content == nil }
+    guard isForced || !tools.isEmpty else { return content == nil && !forbidsCalls }
     return !isForced && content == nil && !tools.contains(where: \.isStrict)
   }
 }
@@ -52,10 +54,11 @@ extension LoadedModel {
     of rules: AnswerRules, format: OutputFormat, isUnwanted: @escaping () -> Bool = { false }
   ) throws(RulesError) -> CompiledGrammar? {
     guard !rules.isFree else { return nil }
-    if !rules.isForced, rules.tools.isEmpty, let content = rules.content {
+    if !rules.isForced, rules.tools.isEmpty {
+      let pattern = rules.content.map { format.framed($0, tokenizer: tokenizer) }
+      guard let pattern = pattern ?? format.callFree(tokenizer: tokenizer) else { return nil }
       do throws(GrammarError) {
-        return try grammars.grammar(
-          for: rules.read(format.framed(content, tokenizer: tokenizer)), isUnwanted: isUnwanted)
+        return try grammars.grammar(for: rules.read(pattern), isUnwanted: isUnwanted)
       } catch {
         throw .content(error)
       }

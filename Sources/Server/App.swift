@@ -102,6 +102,7 @@ package final class App: Sendable {
 
   /// The response to a request whose body has been read. Blocks while the answer is computed.
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {
+    context.agent = request.headers["user-agent"]
     do throws(APIError) {
       return counted(router.respond(to: try request.unpacked(context), context), context)
     } catch {

@@ -103,6 +103,10 @@ import Testing
     #expect(try ServeSetup.settings(try parse("--max-answer", "9")).maxAnswer == 9)
     #expect(try ServeSetup.settings(try parse("--max-answer", "0")).maxAnswer == .max)
     #expect(try ServeSetup.settings(try parse("--strict-history")).isHistoryStrict)
+    #expect(usual.keptLines.isEmpty)
+    let kept = try ServeSetup.settings(try parse("--keep-lines", "goose", "--keep-lines", "claude-code"))
+      .keptLines
+    #expect(Set(kept.map { "\($0)" }) == ["goose", "claudeCode"])
     #expect(try !ServeSetup.settings(try parse("--strict-params")).isHistoryStrict)
   }
 

@@ -49,6 +49,7 @@ import responses_test
 import sdk_test
 import search_cases_test
 import search_cli_test
+import sessions_test
 import stored_chat_test
 import uploads_test
 import vector_stores_test
@@ -122,8 +123,8 @@ GROUPS = [
         media_urls_test, packaging_test, chat_test, batching_test, checkpoints_test, embeddings_test, access_test,
         ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
-        batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, stored_chat_test,
-        uploads_test, large_test, pgvector_test, progress_test, faces_test)),
+        batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
+        stored_chat_test, uploads_test, large_test, pgvector_test, progress_test, faces_test)),
 ]
 
 

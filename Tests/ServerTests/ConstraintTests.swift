@@ -247,7 +247,18 @@ struct ConstraintTests {
       try saying(call("get_time", #"{"utc": 1"#), to: extra)
         == "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"utc\": ")
     #expect(try saying("x", to: #""tools":[\#(weather)]"#) == "free")
-    #expect(try saying("x", to: #""tools":[\#(strictTime)],"tool_choice":"none""#) == "free")
+  }
+
+  @Test func `a choice of none allows any text in which no call begins`() throws {
+    let none = #""tools":[\#(weather),\#(strictTime)],"tool_choice":"none""#
+    #expect(try saying("Hello! {}", to: none) == "whole")
+    #expect(try saying("Hello " + call("get_time", #"{"utc": true}"#), to: none) == "Hello ")
+    #expect(try saying("1", to: none + "," + format) == "whole")
+    // A grammar leaves no room for these, so a call is text.
+    for other in [#""ignore_eos":true"#, #""min_tokens":2"#] {
+      #expect(try saying("x", to: "\(none),\(other)") == "free")
+    }
+    #expect(try saying("x", to: none + #","hide_tools":true"#) == "free")
   }
 
   @Test func `with a format the answer is calls or the format`() throws {

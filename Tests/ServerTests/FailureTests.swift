@@ -135,7 +135,7 @@ struct FailureTests {
     #expect(try makeApp(FakeService("x")).send("POST", "/v1/chat/completions", body: late).status == 200)
   }
 
-  @Test func `tools are refused by a template that knows none`() throws {
+  @Test func `forced tools are refused by a template that knows none`() throws {
     let template = try ChatTemplate(
       source: "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", specialTokens: []
     ) { (0, 0) }
@@ -143,7 +143,8 @@ struct FailureTests {
       id: "m", created: 5, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [])
     let tools = #""tools":[{"type":"function","function":{"name":"f"}}]"#
-    #expect(try App(model).chat(tools).refusal == "400 unsupported_value tools")
+    #expect(
+      try App(model).chat(tools + #","tool_choice":"required""#).refusal == "400 unsupported_value tools")
     #expect(try App(model).chat(tools + #","tool_choice":"none""#).status == 200)
     let counted = #"{"model":"m","input":"x","tools":[{"type":"function","name":"f"}]}"#
     // To count or to show a prompt needs no calls.

@@ -113,22 +113,31 @@ struct OverflowTests {
   @Test(arguments: [
     (
       "/v1/chat/completions",
-      #""messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]"#
+      #""messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]"#,
+      #""required""#
     ),
-    ("/v1/responses", #""input":"x","tools":[{"type":"function","name":"f"}]"#),
+    ("/v1/responses", #""input":"x","tools":[{"type":"function","name":"f"}]"#, #""required""#),
     (
       "/v1/messages",
-      #""max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}]"#
+      #""max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}]"#,
+      #"{"type":"any"}"#
     ),
     (
       "/api/chat",
-      #""messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]"#
+      #""messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]"#, ""
     ),
   ])
-  func `tools without a place in the template are refused in Ollama's words`(path: String, members: String)
-    throws
-  {
-    let answer = try appWithoutTools().send("POST", path, body: #"{"model":"m",\#(members)}"#)
+  func `tools without a place in the template are left out, forced ones refused in Ollama's words`(
+    path: String, members: String, forced: String
+  ) throws {
+    let app = try appWithoutTools()
+    var body = #"{"model":"m",\#(members)"#
+    if !forced.isEmpty {
+      let answer = try app.send("POST", path, body: body + "}")
+      #expect(answer.status == 200 && answer.headers["x-mlxserve-ignored"] == "tools")
+      body += #","tool_choice":\#(forced)"#
+    }
+    let answer = try app.send("POST", path, body: body + "}")
     let error = answer.json["error"]
     #expect(answer.status == 400)
     #expect(

@@ -142,7 +142,9 @@ struct MessagesRequestTests {
         #"{"type":"function","function":{"name":"f","description":"d","parameters":\#(schema)}}"#
       ])
     #expect(!request.chat.allowsParallelCalls)
-    #expect(try read(#"\#(hi),"tools":[\#(tool)],"tool_choice":{"type":"none"}"#).chat.tools.isEmpty)
+    let none = #"\#(hi),"tools":[\#(tool)],"tool_choice":{"type":"none"}"#
+    #expect(try read(none).chat.toolChoice == .none && read(none).chat.tools.count == 1)
+    #expect(try read(none + #","hide_tools":true"#).chat.tools.isEmpty)
   }
 
   @Test func `documents and search results are their text`() throws {

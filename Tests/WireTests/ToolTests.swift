@@ -80,15 +80,32 @@ struct ToolTests {
     #expect(chatRefusal(extra) == expected)
   }
 
-  @Test func `none withholds all tools, allowed_tools all but the named`() throws {
+  @Test func `none withholds tools only if that is asked for, allowed_tools all but the named`() throws {
     let both = "\"tools\":[\(weather),\(time)]"
     #expect(try chat(chatBody(both)).tools.map(\.name) == ["get_weather", "get_time"])
-    #expect(try chat(chatBody(both + ",\"tool_choice\":\"none\"")).tools.isEmpty)
+    let none = try chat(chatBody(both + ",\"tool_choice\":\"none\""))
+    #expect(none.tools.map(\.name) == ["get_weather", "get_time"] && none.toolChoice == .none)
+    #expect(try chat(chatBody(both + #","tool_choice":"none","hide_tools":true"#)).tools.isEmpty)
+    #expect(try chat(chatBody(both + #","hide_tools":true"#)).tools.count == 2)
+    #expect(chatRefusal(both + #","hide_tools":1"#) == "invalid_type hide_tools")
     let allowed =
       #""tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","#
       + #""tools":[{"type":"function","function":{"name":"get_time"}}]}}"#
     #expect(try chat(chatBody("\(both),\(allowed)")).tools.map(\.name) == ["get_time"])
     #expect(try chat(chatBody("\(both),\(allowed)")).toolChoice == .auto)
+  }
+
+  @Test func `tools that a template does not show are left out unless a call is forced`() throws {
+    var limits = RequestLimits()
+    limits.showsTools = false
+    let tools = "\"tools\":[\(weather),\(time)]"
+    for choice in ["null", "\"auto\"", "\"none\""] {
+      let request = try chat(chatBody("\(tools),\"tool_choice\":\(choice)"), limits: limits)
+      #expect(request.tools.isEmpty && request.toolChoice == .none && request.dropped == ["tools"])
+    }
+    let forced = try chat(chatBody(tools + #","tool_choice":"required""#), limits: limits)
+    #expect(forced.tools.count == 2 && forced.toolChoice == .required && forced.dropped.isEmpty)
+    #expect(try chat(chatBody(""), limits: limits).dropped.isEmpty)
   }
 
   @Test(
@@ -104,7 +121,7 @@ struct ToolTests {
   func `every form of the choice is read`(json: String, expected: ToolChoice) throws {
     let request = try chat(chatBody("\"tools\":[\(weather),\(time)],\"tool_choice\":\(json)"))
     #expect(request.toolChoice == expected)
-    #expect(request.tools.isEmpty == (expected == .none))
+    #expect(request.tools.isEmpty == json.hasSuffix("[]}}"))
   }
 
   @Test func `strict tools and the places of their schemas are kept`() throws {

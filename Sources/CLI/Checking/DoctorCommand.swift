@@ -19,12 +19,51 @@ enum DoctorCommand {
 
   private static func findings(_ flags: ParsedFlags) throws -> [Finding] {
     let settings = try flags.hubSettings()
+    let prompts = try prompts(flags)
     return [
       Finding(status: .ok, subject: "version", detail: BuildInfo.lines.prefix(2).joined(separator: ", ")),
       processor, cores, memory, hugePages, descriptors(DescriptorLimit.now.hard), curl(settings),
       cache(settings), disk(settings),
       port(flags), configuration(flags), suggestion,
-    ] + (flags.isSet("kernels") ? kernels + [bandwidth] : [])
+    ] + (flags.isSet("kernels") ? kernels + [bandwidth] : []) + prompts
+  }
+
+  /// Which clients of a running server change the beginning of their prompts.
+  private static func prompts(_ flags: ParsedFlags) throws -> [Finding] {
+    guard let url = flags.text("server") else { return [] }
+    guard url.utf8.starts(with: "http://".utf8),
+      let address = Authority.parse(String(url.dropFirst("http://".count).prefix { $0 != "/" }))
+    else {
+      throw UsageError.badValue(
+        flag: "server", value: url, expected: "http:// with localhost or an address in numbers, and a port")
+    }
+    let answer = Probe.get(
+      host: address.host, port: address.port ?? 80, path: "/debug/prompts",
+      key: Environment.value(ServeSetup.keyVariable), seconds: 5)
+    guard let answer, answer.status == 200, let body = try? JSONValue(parsing: answer.body),
+      let prompts = body["prompts"]?.arrayValue
+    else {
+      let status = answer.map { "status \($0.status)" } ?? "nothing answers"
+      return [
+        Finding(
+          status: .failed, subject: "prompts", detail: "\(url): \(status)",
+          advice: "where the server has keys, put an admin's into \(ServeSetup.keyVariable).")
+      ]
+    }
+    guard !prompts.isEmpty else {
+      return [Finding(status: .ok, subject: "prompts", detail: "no client changes what it has sent before")]
+    }
+    return prompts.map { prompt in
+      func text(_ name: String) -> String { JSONValue.string(prompt[name]?.stringValue ?? "").text }
+      func number(_ name: String) -> Int { prompt[name]?.intValue ?? 0 }
+      return Finding(
+        status: .note, subject: "prompts",
+        detail:
+          "\(prompt["client"]?.stringValue ?? ""): from token \(number("token")) of \(number("prompt_tokens")) on, "
+          + "\(number("read_again")) are read again (\(counted(number("count"), "prompt"))); behind \(text("before")) "
+          + "stood \(text("was")), then \(text("now")), before \(text("after"))",
+        advice: "put what changes behind everything else, or switch it off in the client.")
+    }
   }
 
   /// Every kernel set of this machine against the scalar twins.

@@ -63,7 +63,7 @@ enum Flags {
       "guess tokens that repeat earlier text and check several in one step; never changes an answer "
         + "(bench measures right and wrong guesses)"),
     Flag(
-      "prefix-cache MB", .integer(0...1 << 40), default: "2048",
+      "prefix-cache MB", .integer(0...1 << 40), default: "a quarter of what the weights leave of --memory",
       "memory for keys and values of earlier prompts; 0 keeps none"),
     Flag(
       "reference-kernels", .toggle,
@@ -162,6 +162,10 @@ enum Flags {
     Flag(
       "refuse-hosted-tools", .toggle,
       "refuse tools that only a provider can run (web_search, ...); otherwise they are left out and named"),
+    Flag(
+      "keep-lines CLIENT", .word(MovingLines.self),
+      "leave lines in place that this client changes in every request, so that its prompts are read anew; may be repeated",
+      isRepeatable: true),
     Flag(
       "state-dir DIR", .text, default: "in memory",
       "folder where stored responses, conversations, files and stores outlive the server"),
@@ -275,7 +279,11 @@ enum Flags {
     Flag("json", .toggle, "print a JSON object with the answer, why it ended and what it cost"))
 
   static let doctor = FlagGroup(
-    "Kernels",
+    "Doctor",
+    Flag(
+      "server URL", .text,
+      "tell which clients of this server change the beginning of their prompts; its key is in MLXSERVE_API_KEY"
+    ),
     Flag(
       "kernels", .toggle,
       "compare every kernel set of this machine with its scalar twins, and measure memory for a second"))

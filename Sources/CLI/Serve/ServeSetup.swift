@@ -5,6 +5,7 @@ import HTTP
 import JSON
 import Platform
 import Server
+import Wire
 
 enum ServeSetup {
   static let keyVariable = "MLXSERVE_API_KEY"
@@ -185,6 +186,7 @@ enum ServeSetup {
       try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
     settings.maxAnswer = flags.integer("max-answer").map { $0 == 0 ? .max : $0 } ?? settings.maxAnswer
     settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
+    settings.keptLines = Set(flags.texts("keep-lines").compactMap { MovingLines(rawValue: $0) })
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
     settings.judge = ModelFetch.judge

@@ -18,6 +18,8 @@ package final class ConnectionContext {
   package let requestID: String
   /// The client that sent the request, as far as the server above has found out.
   package var client = ClientIdentity()
+  /// The program that has sent the request, as it says itself.
+  package var agent: String?
   /// Where the request came in, as the server above has set it up.
   package var entrance = Entrance.only
   /// Whether the server ends, though this entrance is still open.

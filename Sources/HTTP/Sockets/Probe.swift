@@ -1,28 +1,46 @@
-// One request to a server of this machine, for a health check: a status, and nothing else.
+// One request to a server of this machine, for checks: a status and a short body.
 
 import Platform
 
 /// A client as small as can be: for addresses as numbers, and `localhost`.
 package enum Probe {
+  /// Most bytes of an answer.
+  private static let mostBytes = 1 << 20
+
   /// The status of a GET; nil where nobody answers in time.
   package static func status(host: String, port: Int, path: String, seconds: Double) -> Int? {
+    get(host: host, port: port, path: path, seconds: seconds)?.status
+  }
+
+  /// Status and body of a GET; nil where nobody answers in time.
+  ///
+  /// - Parameter key: of the server, as it stands behind `Bearer`.
+  package static func get(host: String, port: Int, path: String, key: String? = nil, seconds: Double)
+    -> (status: Int, body: [UInt8])?
+  {
     let deadline = Instant.now.adding(seconds: seconds)
     guard let descriptor = connect(host: host, port: port, until: deadline) else { return nil }
     defer { close(descriptor) }
-    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
+    let bearer = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+    let request = Array(
+      "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(bearer)Connection: close\r\n\r\n".utf8)
     guard send(descriptor, request, request.count, 0) == request.count else { return nil }
-    var head: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 256)
-    while head.count < 16 {
-      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { return nil }
+    var answer: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 4096)
+    while answer.count < mostBytes {
+      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { break }
       let count = recv(descriptor, &chunk, chunk.count, 0)
       if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
       guard count > 0 else { break }
-      head += chunk[..<count]
+      answer += chunk[..<count]
     }
-    let words = head.split(separator: UInt8(ascii: " "), maxSplits: 2)
-    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8) else { return nil }
-    return Int(String(decoding: words[1].prefix(3), as: UTF8.self))
+    let words = answer.split(separator: UInt8(ascii: " "), maxSplits: 2)
+    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8),
+      let status = Int(String(decoding: words[1].prefix(3), as: UTF8.self))
+    else { return nil }
+    let end = Array("\r\n\r\n".utf8)
+    let head = answer.indices.first { answer[$0...].starts(with: end) }
+    return (status, head.map { Array(answer[($0 + end.count)...]) } ?? [])
   }
 
   /// Whether a server could listen there now.

@@ -19,8 +19,11 @@ struct AnswerGuide {
 
   /// The tools whose calls are calls; others are text.
   var callableTools: [Tool] {
-    guard case .named(let name) = request.toolChoice else { return request.tools }
-    return request.tools.filter { $0.name.utf8.elementsEqual(name.utf8) }
+    switch request.toolChoice {
+    case .none: []
+    case .auto, .required: request.tools
+    case .named(let name): request.tools.filter { $0.name.utf8.elementsEqual(name.utf8) }
+    }
   }
 
   /// Whether any text will do, and what makes the guide, which takes no time then.
@@ -82,7 +85,11 @@ struct AnswerGuide {
     if let format = request.format { rules.content = try core.pattern(of: format) }
     rules.allowsUndeclaredMembers = core.allowsUndeclaredMembers(
       request.options, isStrict: request.format?.isStrict ?? callableTools.contains(where: \.isStrict))
-    if case .none = request.toolChoice { return rules }
+    if case .none = request.toolChoice {
+      // What leaves no room for a grammar leaves calls as text.
+      rules.forbidsCalls = !request.tools.isEmpty && request.options.canBeConstrained
+      return rules
+    }
     rules.tools = callableTools.map { tool in
       AnswerRules.Tool(
         CallableTool(name: tool.name, arguments: Self.arguments(of: tool)),

@@ -42,6 +42,10 @@ final class AnswerRun: AnswerSource {
   private let core: RequestContext
   private let timing: Timing
   private var tally = TokenTally()
+  /// Told of an answer that the model has ended itself: its content, and its tokens. Set before the start.
+  var onEnd: ((String, [Int32]) -> Void)?
+  private var content = ""
+  private var tokens: [Int32] = []
   /// Makes what the answers may say, where that takes time; nil where their requests have it.
   private let makeGuide: GuideMaker?
 
@@ -124,6 +128,7 @@ final class AnswerRun: AnswerSource {
       throw error
     }
     conclude(context, failure: nil)
+    if parts.first?.stream.finish == .stop { onEnd?(content, tokens) }
   }
 
   /// Ends what is left, and tells the log and the counters.
@@ -239,6 +244,7 @@ final class AnswerRun: AnswerSource {
     throws(AnswerFailure) -> Bool
   {
     guard let generation = parts[index].generation else { return false }
+    let before = pieces.count
     switch generation.next(until: deadline) {
     case .timedOut: return false
     case .closed: throw .clientTooSlow
@@ -251,6 +257,7 @@ final class AnswerRun: AnswerSource {
     case .element(.token(let token)):
       tally.tokens += 1
       if parts[index].keepsTokens { parts[index].tokens.append(token.id) }
+      if onEnd != nil { tokens.append(token.id) }
       if let interval = parts[index].clock?.token(at: .now) { tally.intervals.observe(interval) }
       pieces += parts[index].stream.consume(token).map { (index, $0) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
@@ -258,6 +265,9 @@ final class AnswerRun: AnswerSource {
       pieces += parts[index].stream.end(reason).map { (index, $0) }
       parts[index].isFinished = true
     case .element(.failed(let error)): throw .engine(error)
+    }
+    if onEnd != nil {
+      for case (_, .content(let text, _)) in pieces[before...] { content += text }
     }
     if parts[index].stream.finish != nil {
       parts[index].isFinished = true

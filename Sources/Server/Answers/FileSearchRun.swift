@@ -36,7 +36,8 @@ struct FileSearchRun {
   init?(
     _ request: ChatRequest, _ core: RequestContext, most: Int? = nil, showsResults: Bool
   ) throws(APIError) {
-    guard let tool = request.fileSearch, request.tools.contains(where: { $0.name == FileSearchTool.name })
+    guard let tool = request.fileSearch, request.toolChoice != .none,
+      request.tools.contains(where: { $0.name == FileSearchTool.name })
     else { return nil }
     (self.tool, self.core) = (tool, core)
     library = try core.server.library()

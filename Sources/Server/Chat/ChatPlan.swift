@@ -45,13 +45,14 @@ struct ChatPlan {
       throw .unsupportedParameter("truncate_prompt_tokens", "the prompt holds images or audio")
     }
     let tokens = plan.truncated(prompt.tokens)
+    core.watch(tokens)
     plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
-    let tools = request.tools.isEmpty ? nil : rules.callableTools.map(\.json)
+    let callable = rules.callableTools.map(\.json)
     var parts: [AnswerRun.Part] = []
     for choice in 0..<request.options.choices {
       var settings = TokenStream.Settings()
       settings.parser = template.format.makeParser(
-        promptTail: prompt.text, tools: tools)
+        promptTail: prompt.text, tools: callable.isEmpty ? nil : callable)
       settings.stops = request.options.stops
       settings.includesStop = request.options.includesStop
       settings.isEmpty = isEmpty
@@ -66,7 +67,11 @@ struct ChatPlan {
           request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
           countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
     }
-    return AnswerRun(parts, core: core, makeGuide: isFree ? nil : makeGuide)
+    let run = AnswerRun(parts, core: core, makeGuide: isFree ? nil : makeGuide)
+    if !isEmpty, let next = NextTurn(core, request, template, prompt) {
+      run.onEnd = { next.read(after: $0, tokens: $1) }
+    }
+    return run
   }
 
   private func isNamed(_ choice: ToolChoice) -> Bool { if case .named = choice { true } else { false } }
@@ -109,7 +114,7 @@ struct ChatPlan {
     return complete
   }
 
-  private func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
+  func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
     let loan = try core.claimForTokens(ofBytes: request.messages.reduce(0) { $0 + $1.textBytes })
     defer { withExtendedLifetime(loan) {} }
     var arguments = request.templateArguments

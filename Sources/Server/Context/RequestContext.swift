@@ -1,5 +1,6 @@
 // What one request works with: the server it came to, the model that it names, and whose request it is.
 
+import Chat
 import HTTP
 import JSON
 import Pipeline
@@ -16,6 +17,8 @@ struct RequestContext: Sendable {
   var memory: MemoryLoan?
   /// Whether the work for it gives way to all other work.
   var givesWay = false
+  /// The program that has sent it, as its header `User-Agent` says.
+  var agent: String?
 
   init(server: ServerContext, lease: ModelLease) { (self.server, self.lease) = (server, lease) }
 
@@ -23,12 +26,17 @@ struct RequestContext: Sendable {
   init(server: ServerContext, lease: ModelLease, for context: ConnectionContext) {
     self.init(server: server, lease: lease)
     (client, memory, givesWay) = (context.client, context.memory, context.givesWay)
+    agent = context.agent
     context.tell(LogField.model, model.id)
   }
 
   var model: LoadedModel { lease.model }
   var settings: ServerSettings { server.settings }
-  var limits: RequestLimits { server.limits }
+  var limits: RequestLimits {
+    var limits = server.limits
+    limits.showsTools = model.template?.supportsTools ?? true
+    return limits
+  }
   var metrics: Metrics { settings.metrics }
   /// What this client has stored.
   var records: ClientRecords { server.records(of: client, memory: memory) }
@@ -91,6 +99,23 @@ struct RequestContext: Sendable {
 
   /// More than a token of a language has on average.
   private static let bytesPerToken = 8
+
+  /// Notices prompts that change in front of what was sent before. The log has no text of them; `/debug/prompts` does.
+  func watch(_ prompt: [Int32]) {
+    let noticed = metrics.prompts.note(prompt, agent: agent, key: client.number, model: model.id) {
+      model.tokenizer.decode($0, skipSpecialTokens: false)
+    }
+    guard let noticed else { return }
+    metrics.add(moving: noticed.moving)
+    guard noticed.isFirst else { return }
+    Log.warning(
+      "prompts move",
+      [
+        "client": noticed.moving.client, "model": model.id, "token": "\(noticed.moving.position)",
+        "prompt_tokens": "\(noticed.moving.promptTokens)", "read_again": "\(noticed.moving.repeated)",
+        "advice": "'mlxserve doctor --server URL' shows the place",
+      ])
+  }
 
   func checkUnknown(_ fields: [String]) throws(APIError) { try server.checkUnknown(fields) }
 

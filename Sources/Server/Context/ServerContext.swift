@@ -15,11 +15,14 @@ struct ServerContext: Sendable {
   let media: MediaSources
   /// Where PDFs of requests become text.
   let texts: TextDesk
+  /// Prompts of next turns that are computed ahead now.
+  let readersAhead = Monitor(0)
 
   init(models: ModelFleet, settings: ServerSettings) {
     (self.models, self.settings) = (models, settings)
     var limits = RequestLimits()
     limits.refusesHostedTools = settings.refusesHostedTools
+    limits.keptLines = settings.keptLines
     if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
     self.limits = limits
     texts = TextDesk(ledger: models.ledger)

@@ -22,6 +22,8 @@ package struct ServerSettings: Sendable {
   package var responsesReasoningEvents = ReasoningEvents.openai
   /// Whether tools that a provider runs itself are refused instead of being left out.
   package var refusesHostedTools = false
+  /// Clients whose lines that change with every request stay where they are.
+  package var keptLines: Set<MovingLines> = []
   /// Most requests of this server that wait for the engine; nil for the engine's own limit.
   package var queueLimit: Int?
   /// Most tokens of an answer whose request sets no limit; `Int.max` for what the context leaves.

@@ -11,6 +11,9 @@ package final class Metrics: Sendable {
     var promptTokens = 0
     var generatedTokens = 0
     var cachedTokens = 0
+    /// Prompts with a place that moves, and the tokens behind those places that did not.
+    var movingPrompts = 0
+    var movedTokens = 0
     var endings: [AnswerEnding: Int] = [:]
     var failures: [AbortReason: Int] = [:]
     var firstToken = Histogram(bounds: Histogram.firstToken)
@@ -57,6 +60,7 @@ package final class Metrics: Sendable {
   /// Labels of one kind, at most: whatever clients do, the text stays short.
   private static let labelLimit = 1000
   private let state = Monitor(State())
+  let prompts = PromptWatch()
   /// Of the wall clock; the server's own start.
   let startSeconds = Instant.wallSeconds
 
@@ -107,6 +111,14 @@ package final class Metrics: Sendable {
   /// Counts a request whose answer was not finished, and not begun either.
   func add(aborted reason: AbortReason, model: String) {
     state.withLock { $0.models[ByteKey(model), default: Model()].failures[reason, default: 0] += 1 }
+  }
+
+  /// Counts a prompt in which something has moved.
+  func add(moving prompt: MovingPrompt) {
+    state.withLock { state in
+      state.models[ByteKey(prompt.model), default: Model()].movingPrompts += 1
+      state.models[ByteKey(prompt.model), default: Model()].movedTokens += prompt.repeated
+    }
   }
 
   /// Counts citations of passages in files.

@@ -1,4 +1,5 @@
-// GET /debug/state, with --test-hooks only: what the server holds now, for tests that look for leaks.
+// GET /debug/prompts: which clients' prompts move. GET /debug/state, with --test-hooks only: what the server holds now, for
+// tests that look for leaks.
 
 import HTTP
 import Inference
@@ -6,14 +7,29 @@ import JSON
 import Platform
 
 enum DebugRoute {
-  /// Empty without test hooks.
   static func table(_ server: ServerContext) -> RouteTable {
-    guard let statistics = server.settings.engineStatistics else {
-      return RouteTable(
-        .openAI, [])
+    let metrics = server.settings.metrics
+    let prompts = Route.get(
+      "/debug/prompts", "movingPrompts", "Where prompts of clients change in front of what was sent before",
+      for: .admins, { _, _ in respond(metrics.prompts.found) })
+    let state = server.settings.engineStatistics.map { statistics in
+      Route.get("/debug/state", nil, for: .admins, { _, _ in respond(statistics()) })
     }
-    return RouteTable(
-      .openAI, [.get("/debug/state", nil, for: .admins, { _, _ in respond(statistics()) })])
+    return RouteTable(.openAI, [prompts] + [state].compactMap(\.self))
+  }
+
+  private static func respond(_ found: [MovingPrompt]) -> Response {
+    Response(json: [
+      "prompts": .array(
+        found.map { prompt in
+          [
+            "client": .string(prompt.client), "model": .string(prompt.model), "token": .int(prompt.position),
+            "prompt_tokens": .int(prompt.promptTokens), "read_again": .int(prompt.repeated),
+            "count": .int(prompt.count), "before": .string(prompt.before), "was": .string(prompt.was),
+            "now": .string(prompt.now), "after": .string(prompt.after),
+          ]
+        })
+    ])
   }
 
   private static func respond(_ engine: EngineStatistics) -> Response {

@@ -95,6 +95,9 @@ struct MetricsRoute {
     engineFamily(
       "vllm:num_preemptions_total", .counter, "Requests that gave their KV blocks back for a while.",
       \.preemptions)
+    engineFamily(
+      "mlxserve_prefix_lost_tokens_total", .counter,
+      "Tokens that were given up of the prefix cache, and then computed again.", \.prefixLostTokens)
     engineFamily("vllm:spec_decode_num_drafts_total", .counter, "Guesses that were verified.", \.drafts)
     engineFamily(
       "vllm:spec_decode_num_draft_tokens_total", .counter, "Tokens of those guesses.", \.draftedTokens)
@@ -173,6 +176,11 @@ struct MetricsRoute {
     counter("vllm:generation_tokens_total", "Generated tokens.", \.generatedTokens)
     counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", \.promptTokens)
     counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", \.cachedTokens)
+    counter(
+      "mlxserve_moving_prompts_total", "Prompts that change in front of what was sent.",
+      \.movingPrompts)
+    counter(
+      "mlxserve_moved_tokens_total", "Tokens behind such changes, which are computed again.", \.movedTokens)
     out.begin("vllm:request_success_total", .counter, "Requests that have ended, by reason.")
     for model in models {
       for ending in AnswerEnding.allCases {

@@ -8,7 +8,7 @@ package struct ChatRequest: RequestBody {
   package var messages: [JSONValue] = []
   /// What the placeholders stand for.
   package var media: [MediaPart] = []
-  /// The tools that the model is told about; empty when `tool_choice` is `none`.
+  /// The tools that the model is told about.
   package var tools: [Tool] = []
   package var toolChoice = ToolChoice.none
   /// The stores that the server searches when the model calls that tool.
@@ -99,7 +99,7 @@ extension ChatRequest {
 
   /// An answer that is searched for is made of several generations: what is told of one alone cannot be told of it.
   private func checkFileSearch() throws(APIError) {
-    guard fileSearch != nil, !tools.isEmpty else { return }
+    guard fileSearch != nil, toolChoice != .none else { return }
     let reason = "it cannot be had together with the tool 'file_search'"
     for (field, isWanted) in [
       ("n", options.choices > 1), ("return_token_ids", options.returnsTokens),
@@ -109,7 +109,8 @@ extension ChatRequest {
     }
   }
 
-  mutating func set(_ transcript: Transcript) {
+  mutating func set(_ written: Transcript) {
+    let transcript = written.settled
     messages = transcript.messages
     media = transcript.media
     dropped += transcript.leftOut

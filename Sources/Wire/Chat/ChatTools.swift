@@ -32,8 +32,10 @@ extension ToolSelection {
         "parallel_tool_calls", "false ends the answer after its first call", like: "false") ?? true
     loadAll()
     _ = fields.value("tool_choice", Shape.named("ToolChoice"), "all forms; see below", like: #""none""#)
+    try readHiding(&fields)
     try choose(
-      ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(chat: &choice) })
+      ToolChoiceWords.read(&fields) { (choice) throws(APIError) in try ToolChoiceWords(chat: &choice) },
+      limits: limits)
   }
 }
 

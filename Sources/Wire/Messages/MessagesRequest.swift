@@ -186,7 +186,8 @@ extension MessagesRequest {
       choice = try ToolChoiceWords(messages: &fields)
       selection.allowsParallelCalls = try fields.bool("disable_parallel_tool_use") != true
     }
-    try selection.choose(choice)
+    try selection.readHiding(&fields)
+    try selection.choose(choice, limits: limits)
     return selection
   }
 }

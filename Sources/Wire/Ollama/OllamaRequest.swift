@@ -136,7 +136,7 @@ extension OllamaRequest {
       var function = try tool.requiredFields("function")
       try tools.add(Tool(&function, allowsDots: true, limits: limits))
     }
-    try tools.choose(.auto)
+    try tools.choose(.auto, limits: limits)
     chat.set(tools)
     onlyRenders = try fields.bool("_debug_render_only", "the rendered prompt instead of an answer") ?? false
     ignored += fields.unread

@@ -14,8 +14,12 @@ package struct RequestLimits: Sendable {
   package var mediaParts = 64
   /// Tools of one request, and calls of one turn.
   package var tools = 1_024
+  /// Whether the model's template shows tools; else those that need not be called are left out and named in a header.
+  package var showsTools = true
   /// Whether tools that a provider runs itself are refused; else they are left out and named in a header.
   package var refusesHostedTools = false
+  /// Clients whose lines that change with every request stay where they are.
+  package var keptLines: Set<MovingLines> = []
   /// Bytes of one schema, as compact JSON.
   package var schemaBytes = 256 << 10
   /// Bytes of a regular expression, of a grammar, or of all choices together.

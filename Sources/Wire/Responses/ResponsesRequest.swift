@@ -297,7 +297,7 @@ extension ResponsesRequest {
     var tools = tools
     try tools.load(context, paths: [], limits: limits)
     try tools.load(input.items, paths: input.paths, limits: limits)
-    chat.set(try tools.chosen())
+    chat.set(try tools.chosen(limits: limits))
     return chat
   }
 

@@ -27,6 +27,7 @@ struct ResponsesTools: Sendable {
     }
     selection.allowsParallelCalls =
       try fields.bool("parallel_tool_calls", "as in chat", like: "false") ?? true
+    try selection.readHiding(&fields)
     let tools = try fields.array(
       "tools", of: Shape.named("ResponsesTool"), maxCount: limits.tools,
       "functions, custom tools, namespaces of both, `file_search`, and tools that the client runs; see below",
@@ -60,10 +61,10 @@ struct ResponsesTools: Sendable {
   }
 
   /// What the model is told of, and what it may call.
-  func chosen() throws(APIError) -> ToolSelection {
+  func chosen(limits: RequestLimits) throws(APIError) -> ToolSelection {
     var chosen = selection
     if !hasSearch { chosen.loadAll() }
-    try chosen.choose(choice)
+    try chosen.choose(choice, limits: limits)
     return chosen
   }
 

@@ -274,6 +274,8 @@ extension GenerationOptions {
 }
 
 extension GenerationOptions {
+  package var canBeConstrained: Bool { (try? checkConstrained()) != nil }
+
   /// Refuses what a constrained answer cannot do: it ends where it is complete, neither later nor earlier.
   package func checkConstrained() throws(APIError) {
     let reason = "the answer is constrained, by a format or by its tools, and ends where it is complete"

@@ -202,7 +202,7 @@ enum ToolName {
 
 /// Whether the answer calls tools.
 package enum ToolChoice: Sendable, Equatable {
-  /// Never: the tools are withheld from the model.
+  /// Never: calls are masked.
   case none
   /// As the model likes.
   case auto
@@ -289,6 +289,8 @@ struct ToolSelection {
   private(set) var tools: [Tool] = []
   private(set) var choice = ToolChoice.none
   var allowsParallelCalls = true
+  /// Whether the model is not told of tools that it may not call.
+  private var hidesUncallable = false
   /// What is left out, and deferred tools that are not: `tools[0].type=web_search`.
   private(set) var dropped: [String] = []
   private var hosted: [Hosted] = []
@@ -354,8 +356,29 @@ struct ToolSelection {
 
   // MARK: The choice
 
+  /// Reads what is said of tools beside the choice.
+  mutating func readHiding(_ fields: inout Fields) throws(APIError) {
+    hidesUncallable =
+      try fields.bool(
+        "hide_tools",
+        "with the choice `none` the model is not told of tools; false by default, see below",
+        like: "true") ?? false
+  }
+
+  /// Where the model's template shows no tools, those that need not be called are left out.
+  ///
   /// - Throws: 400 for a choice that names none of the tools.
-  mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
+  mutating func choose(_ words: ToolChoiceWords, limits: RequestLimits) throws(APIError) {
+    try choose(words)
+    guard !limits.showsTools, choice == .none || choice == .auto else { return }
+    // The server itself searches for such a model.
+    let count = tools.count
+    tools.removeAll { choice == .none || !$0.isNamed(FileSearchTool.name) }
+    if tools.isEmpty { choice = .none }
+    if tools.count < count { dropped.append("tools") }
+  }
+
+  private mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
     let isChosen: (Tool) -> Bool
     switch words {
     case .named(let name):
@@ -370,7 +393,7 @@ struct ToolSelection {
       (choice, isChosen) = (isRequired ? .required : .auto, { allowed.contains($0.name) })
     case .required: (choice, isChosen) = (.required, { _ in true })
     case .auto: (choice, isChosen) = (.auto, { _ in true })
-    case .none: (choice, isChosen) = (.none, { _ in false })
+    case .none: (choice, isChosen) = (.none, { [hidesUncallable] _ in !hidesUncallable })
     }
     tools.removeAll { $0.isDeferred || !isChosen($0) }
     if choice == .required, let fault = tools.lazy.compactMap(\.fault).first { throw fault }

@@ -30,6 +30,15 @@ package struct Transcript {
 
   mutating func leaveOut(_ path: String) { leftOut.append(path) }
 
+  /// The conversation with what known clients change in every request left out, or behind everything else.
+  var settled: Transcript {
+    var transcript = self
+    for rule in MovingLines.allCases where !limits.keptLines.contains(rule) {
+      if rule.apply(to: &transcript.messages) { transcript.leaveOut("moving=\(rule.rawValue)") }
+    }
+    return transcript
+  }
+
   /// A block of a tool's result of a kind that this server does not know, as a part that every model can read: its own
   /// text, the name of a tool that it refers to, else all of it as JSON.
   ///
