@@ -126,6 +126,8 @@ package struct Tool: Sendable, Equatable {
     parametersField = field
   }
 
+  /// The name of the search in files, which the server runs.
+  static let fileSearchName = "file_search"
   /// The name of a search for further tools.
   static let searchName = "tool_search"
 
@@ -373,7 +375,7 @@ struct ToolSelection {
     guard !limits.showsTools, choice == .none || choice == .auto else { return }
     // The server itself searches for such a model.
     let count = tools.count
-    tools.removeAll { choice == .none || !$0.isNamed(FileSearchTool.name) }
+    tools.removeAll { choice == .none || !$0.isNamed(Tool.fileSearchName) }
     if tools.isEmpty { choice = .none }
     if tools.count < count { dropped.append("tools") }
   }

@@ -13,7 +13,7 @@ package struct FileSearchTool: Sendable {
   package let echo: JSONValue
 
   /// The function that the model sees.
-  package static let name = "file_search"
+  package static let name = Tool.fileSearchName
   private static let mostStores = 8
 
   init(_ tool: inout Fields) throws(APIError) {
