@@ -25,11 +25,12 @@ package var blockTokens: Int { 32 }
 /// Elements of a row of activations that tower over the others (`Compute/Operations/Outliers`), as a list: how many there are,
 /// then their places, then their values, each four bytes.
 @usableFromInline package enum OutlierList {
-  /// An outlier has more than this share of its row's sum of squares. So a row has fewer of them than `limit`.
+  /// An outlier has more than this share of the sum of squares of a row of so many columns: it is larger than three times the
+  /// root of the mean square, and than more in short rows and long ones. So a row has fewer outliers than `limit`.
   @inlinable @inline(__always)
-  package static var share: Float { 1 / 32 }
+  package static func share(_ columns: Int) -> Float { 1 / Float(min(max(columns / 9, 32), limit)) }
   @inlinable @inline(__always)
-  package static var limit: Int { 32 }
+  package static var limit: Int { 256 }
   /// Elements of a list.
   @inlinable @inline(__always)
   package static var length: Int { 1 + 2 * limit }

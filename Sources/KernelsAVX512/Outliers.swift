@@ -15,7 +15,7 @@ package func splitOutliers(
     _mm512_storeu_ps(rest + c, value)
     sums = _mm512_add_ps(sums, _mm512_mul_ps(value, value))
   }
-  let bound = sum(sums) * OutlierList.share
+  let bound = sum(sums) * OutlierList.share(columns)
   var count = 0
   // Numbers whose squares are none have no outliers. Those of others are ordered as their bits are.
   if bound.isFinite {
@@ -67,7 +67,25 @@ package func addOutliers(
       _mm512_storeu_ps(target + 32, s2)
       _mm512_storeu_ps(target + 48, s3)
     } else {
-      for o in stride(from: 0, to: outputs, by: 16) {
+      var o = 0
+      // Two registers at a time: a tile of few rows often has 32 outputs.
+      while o + 32 <= outputs {
+        var (s0, s1) = (load(target, o), load(target, o + 16))
+        for index in 0..<count {
+          let value = _mm512_set1_ps(Float(bitPattern: list[1 + OutlierList.limit + index]))
+          let column = weights + Int(list[1 + index]) * OutlierList.outputs
+          s0 = _mm512_add_ps(s0, _mm512_mul_ps(value, load(column, o)))
+          s1 = _mm512_add_ps(s1, _mm512_mul_ps(value, load(column, o + 16)))
+        }
+        if let bias {
+          s0 = _mm512_add_ps(s0, load(bias, o))
+          s1 = _mm512_add_ps(s1, load(bias, o + 16))
+        }
+        _mm512_storeu_ps(target + o, s0)
+        _mm512_storeu_ps(target + o + 16, s1)
+        o += 32
+      }
+      for o in stride(from: o, to: outputs, by: 16) {
         let mask = tailMask(min(16, outputs - o))
         var sum = load(target, o, mask)
         for index in 0..<count {
@@ -78,46 +96,6 @@ package func addOutliers(
         if let bias { sum = _mm512_add_ps(sum, load(bias, o, mask)) }
         _mm512_mask_storeu_ps(target + o, mask, sum)
       }
-    }
-  }
-}
-
-/// Some columns of kept panels as floats, `scale · q + bias`. Scalar twin: Compute's `Portable.columns`, of the weights that the
-/// panels were made of.
-package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
-  let shape = weights.shape
-  let (bits, block) = (shape.bits, blockSize(shape.groupSize))
-  // The planes of a block (`PanelMaking`).
-  let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
-  let half = factorBytes(shape.scaleFormat)
-  let groupBytes = 2 * half + blockBytes(shape.groupSize, bits)
-  let panelBytes = int8InterleavedBytes(shape)
-  /// An element of each of the sixteen outputs, at `place` in the order of the activations.
-  @inline(__always)
-  func field(_ plane: UnsafeRawPointer, _ width: Int, _ place: Int) -> __m512i {
-    let registers = block * width / 32
-    let words = _mm512_loadu_si512(plane + 64 * (place / 4 % registers))
-    let shift = 8 * (place % 4) + width * (place / 4 / registers)
-    return _mm512_and_si512(
-      _mm512_srl_epi32(words, _mm_cvtsi64_si128(Int64(shift))),
-      _mm512_set1_epi32(Int32(truncatingIfNeeded: 1 << width - 1)))
-  }
-  for index in 0..<out.count {
-    let column = Int(out.columns[index])
-    let inGroup = column % shape.groupSize
-    let place = bits <= 4 ? inGroup % block / 2 + inGroup % 2 * (block / 2) : inGroup % block
-    var group = weights.base + column / shape.groupSize * groupBytes
-    for o in stride(from: 0, to: weights.count, by: Panel.width) {
-      let plane = group + 2 * half + inGroup / block * blockBytes(block, bits)
-      var q = field(plane, low, place)
-      if low < bits {
-        let upper = field(plane + blockBytes(block, low), bits - low, place)
-        q = _mm512_or_si512(q, _mm512_slli_epi32(upper, UInt32(truncatingIfNeeded: low)))
-      }
-      let product = _mm512_mul_ps(factors(group, shape.scaleFormat), _mm512_cvtepi32_ps(q))
-      let value = _mm512_add_ps(product, factors(group + half, shape.scaleFormat))
-      _mm512_storeu_ps(out.base + index * OutlierList.outputs + o, value)
-      group += panelBytes
     }
   }
 }

@@ -89,7 +89,7 @@ private func fold(
 
 /// Eight scales or biases.
 @inline(__always)
-private func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
+func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
   switch format {
   case .f32: return _mm256_loadu_ps(base.assumingMemoryBound(to: Float.self))
   case .f16: return _mm256_cvtph_ps(_mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)))

@@ -43,6 +43,12 @@ func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutab
   }
 }
 
+/// Sixteen scales or biases.
+@inline(__always)
+func sixteenFactors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> SIMD16<Float> {
+  SIMD16(lowHalf: factors(base, format), highHalf: factors(base + 8 * format.bytes, format))
+}
+
 // MARK: Planes
 
 @inline(__always)

@@ -36,7 +36,7 @@ import Testing
       if CPUFeatures.available.contains(.avx2), var int8 = KernelTable.avx2.int8 {
         int8.interleaved = InterleavedKernels(
           panelBytes: KernelsVNNITwin.int8InterleavedBytes, make: KernelsVNNITwin.interleaveInt8,
-          multiply: KernelsVNNITwin.multiplyInt8Interleaved)
+          multiply: KernelsVNNITwin.multiplyInt8Interleaved, columns: KernelsVNNITwin.panelColumns)
         all.append(("avxvnni without VNNI", int8))
       }
       if CPUFeatures.available.contains(.avx512), var int8 = KernelTable.avx512.int8 {
@@ -91,31 +91,37 @@ import Testing
     }
   }
 
+  /// Every column of a product's weights, in any order.
+  private func columns(of product: Product, _ order: [UInt32], _ read: (WeightColumns) -> Void) -> [UInt32] {
+    let out = Bytes.room(order.count * OutlierList.outputs)
+    order.withUnsafeBufferPointer { list in
+      guard let columns = list.baseAddress else { return }
+      read(WeightColumns(base: out.floats, columns: columns, count: list.count))
+    }
+    #expect(out.isIntact)
+    return order.indices.flatMap { index in
+      (0..<product.weightRows).map { out.floats[index * OutlierList.outputs + $0].bitPattern }
+    }
+  }
+
   @Test(arguments: Storage.all)
-  func `columns of kept panels have the bits of the rows that they were made of`(storage: Storage) {
+  func `columns of rows and of kept panels have the bits of the scalar twin`(storage: Storage) throws {
     var random = SeededGenerator(seed: 19)
-    for (name, int8) in integerTables {
-      guard let interleaved = int8.interleaved, let read = interleaved.columns else { continue }
-      for groups in [1, 3, 8] {
-        let product = Product(storage, groups: groups, random: &random)
-        let every = (0..<storage.group * groups).map { UInt32($0) }.shuffled(using: &random)
-        let results = [false, true].map { isByRows in
-          let out = Bytes.room(every.count * OutlierList.outputs)
-          every.withUnsafeBufferPointer { list in
-            guard let columns = list.baseAddress else { return }
-            let target = WeightColumns(base: out.floats, columns: columns, count: list.count)
-            if isByRows {
-              Portable.columns(of: product.weights.rows, target, widen: Reference.widen)
-            } else {
-              product.withPanels(interleaved, of: int8) { read($0, target) }
-            }
-          }
-          #expect(out.isIntact)
-          return every.indices.flatMap { index in
-            (0..<product.weightRows).map { out.floats[index * OutlierList.outputs + $0].bitPattern }
-          }
+    for groups in [1, 3, 8] {
+      let product = Product(storage, groups: groups, random: &random)
+      let order = (0..<storage.group * groups).map { UInt32($0) }.shuffled(using: &random)
+      let exact = columns(of: product, order) { Reference.columns(of: product.weights.rows, into: $0) }
+      let guarded = try product.beforeGuards()
+      for (name, kernels) in tables {
+        let found = columns(of: product, order) { kernels.columns(guarded.weights.rows, $0) }
+        #expect(found == exact, "\(name), \(groups) groups")
+      }
+      for (name, int8) in integerTables {
+        guard let interleaved = int8.interleaved else { continue }
+        let found = columns(of: product, order) { target in
+          product.withPanels(interleaved, of: int8) { interleaved.columns($0, target) }
         }
-        #expect(results[0] == results[1], "\(name), \(groups) groups")
+        #expect(found == exact, "\(name), \(groups) groups")
       }
     }
   }

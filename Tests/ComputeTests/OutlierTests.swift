@@ -51,9 +51,9 @@ import Testing
     for (index, row) in rows.enumerated() { for (c, value) in row.enumerated() { x.row(index)[c] = value } }
     let y = output.rows(rows.count, stack.rows)
     if sparing {
-      context.multiply(sparingOutliers: x, by: stack, into: y)
+      context.multiply(x, by: stack, into: y)
     } else {
-      context.multiply(x, by: stack, into: y, exactly: exactly)
+      context.multiply(x, exactly ? nil : context.quantize(x, for: stack), by: stack, into: y)
     }
     return withExtendedLifetime((input, output)) { rows.indices.map { y.values(ofRow: $0) } }
   }
@@ -64,7 +64,7 @@ import Testing
     var lanes = [Float](repeating: 0, count: 8)
     for (c, value) in row.enumerated() { lanes[c % 8] += value * value }
     for half in [4, 2, 1] { for lane in 0..<half { lanes[lane] += lanes[lane + half] } }
-    let bound = lanes[0] / 32
+    let bound = lanes[0] / 32  // rows are short
     var rest = row
     for c in row.indices where row[c] * row[c] > bound { rest[c] = 0 }
     var y = products([rest], stack, context, sparing: false)[0]

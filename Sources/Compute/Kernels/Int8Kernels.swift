@@ -73,8 +73,8 @@ struct InterleavedKernels: Sendable {
     @Sendable (
       _ weights: PanelRows, _ x: Int8Activations, _ y: Output, _ scratch: UnsafeMutableRawPointer
     ) -> Void
-  /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`; nil where they are read from the file.
-  var columns: (@Sendable (_ weights: PanelRows, _ out: WeightColumns) -> Void)?
+  /// As `KernelTable.columns`.
+  var columns: @Sendable (_ weights: PanelRows, _ out: WeightColumns) -> Void
   /// For weights in the floating modes, where this instruction set keeps them in panels, too.
   var floating: FloatingPanelKernels?
 }

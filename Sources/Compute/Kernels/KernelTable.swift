@@ -107,6 +107,8 @@ struct KernelTable: Sendable {
       _ x: UnsafePointer<Float>, _ columns: Int, _ rest: UnsafeMutablePointer<Float>,
       _ list: UnsafeMutablePointer<UInt32>
     ) -> Void
+  /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`.
+  var columns: @Sendable (_ weights: QuantizedRows, _ out: WeightColumns) -> Void
   /// `y += value · column` for the outliers of each row, in their order, and then `y += bias`, for at most
   /// `OutlierList.outputs` outputs.
   var addOutliers:
@@ -131,8 +133,8 @@ extension KernelTable {
     attendLocally: Portable.attendLocally, rmsNorm: Portable.rmsNorm, layerNorm: Portable.layerNorm,
     rotate: Portable.rotate, gatedSilu: Portable.gatedSilu, gatedGELU: Portable.gatedGELU,
     gatedSigmoid: Portable.gatedSigmoid, erfGELU: Portable.erfGELU, convolve: Portable.convolve,
-    splitOutliers: Portable.splitOutliers, addOutliers: Portable.addOutliers, add: Portable.add,
-    scale: Portable.scale, softcap: Portable.softcap)
+    splitOutliers: Portable.splitOutliers, columns: Reference.columns, addOutliers: Portable.addOutliers,
+    add: Portable.add, scale: Portable.scale, softcap: Portable.softcap)
 
   /// The scalar twins.
   static let reference = KernelTable(
@@ -143,8 +145,8 @@ extension KernelTable {
     rmsNorm: Reference.rmsNorm, layerNorm: Reference.layerNorm, rotate: Reference.rotate,
     gatedSilu: Reference.gatedSilu, gatedGELU: Reference.gatedGELU, gatedSigmoid: Reference.gatedSigmoid,
     erfGELU: Reference.erfGELU, convolve: Reference.convolve,
-    splitOutliers: Reference.splitOutliers, addOutliers: Reference.addOutliers, add: Reference.add,
-    scale: Reference.scale, softcap: Reference.softcap)
+    splitOutliers: Reference.splitOutliers, columns: Reference.columns, addOutliers: Reference.addOutliers,
+    add: Reference.add, scale: Reference.scale, softcap: Reference.softcap)
 
   static func table(for isa: ISA) -> KernelTable {
     switch isa {

@@ -26,7 +26,7 @@ import KernelTypes
         multiplyFloating: KernelsNEON.multiplyInt8Floating,
         interleaved: InterleavedKernels(
           panelBytes: KernelsNEON.int8InterleavedBytes, make: KernelsNEON.interleaveInt8,
-          multiply: KernelsNEON.multiplyInt8Interleaved))
+          multiply: KernelsNEON.multiplyInt8Interleaved, columns: KernelsNEON.panelColumns))
       table.scores = KernelsNEON.attentionScores
       table.accumulate = KernelsNEON.attentionAccumulate
       table.integerAttention = IntegerAttention(
@@ -51,7 +51,7 @@ import KernelTypes
       table.int8?.multiplyFloating = KernelsDotprod.multiplyInt8Floating
       table.int8?.interleaved = InterleavedKernels(
         panelBytes: KernelsDotprod.int8InterleavedBytes, make: KernelsDotprod.interleaveInt8,
-        multiply: KernelsDotprod.multiplyInt8Interleaved)
+        multiply: KernelsDotprod.multiplyInt8Interleaved, columns: KernelsDotprod.panelColumns)
       return table
     }()
 
@@ -62,7 +62,7 @@ import KernelTypes
       table.int8?.multiplyFloating = KernelsI8MM.multiplyInt8Floating
       table.int8?.interleaved = InterleavedKernels(
         panelBytes: KernelsI8MM.int8InterleavedBytes, make: KernelsI8MM.interleaveInt8,
-        multiply: KernelsI8MM.multiplyInt8Interleaved)
+        multiply: KernelsI8MM.multiplyInt8Interleaved, columns: KernelsI8MM.panelColumns)
       return table
     }()
   }

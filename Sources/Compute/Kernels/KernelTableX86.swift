@@ -20,6 +20,7 @@ import KernelTypes
       table.multiply8 = KernelsAVX2.multiplyQ8
       table.multiplyHalf = KernelsAVX2.multiplyHalf
       table.multiplyFloating = KernelsAVX2.multiplyFloating
+      table.columns = KernelsAVX2.rowColumns
       table.int8 = Int8Kernels(
         rowBytes: KernelsAVX2.int8RowBytes, quantize: KernelsAVX2.quantizeInt8,
         multiply: KernelsAVX2.multiplyInt8, panelBytes: KernelsAVX2.int8PanelBytes,
@@ -43,7 +44,7 @@ import KernelTypes
       var table = avx2
       table.int8?.interleaved = InterleavedKernels(
         panelBytes: KernelsAVXVNNI.int8InterleavedBytes, make: KernelsAVXVNNI.interleaveInt8,
-        multiply: KernelsAVXVNNI.multiplyInt8Interleaved)
+        multiply: KernelsAVXVNNI.multiplyInt8Interleaved, columns: KernelsAVXVNNI.panelColumns)
       return table
     }()
 
@@ -80,6 +81,7 @@ import KernelTypes
       table.gatedGELU = KernelsAVX512.gatedGELU
       table.erfGELU = KernelsAVX512.erfGELU
       table.splitOutliers = KernelsAVX512.splitOutliers
+      table.columns = KernelsAVX2.rowColumns
       table.addOutliers = KernelsAVX512.addOutliers
       table.add = KernelsAVX512.add
       table.scale = KernelsAVX512.scale

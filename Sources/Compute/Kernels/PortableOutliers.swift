@@ -17,7 +17,7 @@ extension Portable {
       high += second * second
     }
     // Numbers whose squares are none have no outliers: nothing exceeds them.
-    let bound = Lanes(repeating: sum(low + high) * OutlierList.share)
+    let bound = Lanes(repeating: sum(low + high) * OutlierList.share(columns))
     var count = 0
     for c in stride(from: 0, to: columns, by: lanes) {
       let value = load(x, c)
@@ -61,38 +61,6 @@ extension Portable {
       }
     }
   }
-
-  /// Some columns of at most `OutlierList.outputs` rows as floats, `scale · q + bias`.
-  static func columns(
-    of weights: QuantizedRows, _ out: WeightColumns,
-    widen: (UnsafeRawPointer, FloatFormat, Int, UnsafeMutablePointer<Float>) -> Void
-  ) {
-    let groups = weights.groups
-    let count = weights.columns / groups.size
-    withUnsafeTemporaryAllocation(of: Float.self, capacity: 2 * count) { factors in
-      guard let scales = factors.baseAddress else { return }
-      for row in 0..<weights.count {
-        for (base, target) in [(groups.scales, scales), (groups.biases, scales + count)] {
-          let numbers = base + row * groups.rowBytes
-          if groups.format == .f32 {
-            for group in 0..<count { target[group] = Reference.element(numbers, .f32, group) }
-          } else {
-            widen(numbers, groups.format, count, target)
-          }
-        }
-        let packed = weights.packed + row * weights.rowBytes
-        for index in 0..<out.count {
-          let column = Int(out.columns[index])
-          let q =
-            weights.bits == 8
-            ? Int(packed.load(fromByteOffset: column, as: UInt8.self))
-            : Reference.quantum(packed, weights.bits, column)
-          let group = column / groups.size
-          out.base[index * OutlierList.outputs + row] = scales[group] * Float(q) + scales[count + group]
-        }
-      }
-    }
-  }
 }
 
 extension Reference {
@@ -105,7 +73,7 @@ extension Reference {
     for half in [8, 4, 2, 1] { for lane in 0..<half { sums[lane] += sums[lane + half] } }
     var count = 0
     for c in 0..<columns {
-      let isOutlier = x[c] * x[c] > sums[0] * OutlierList.share && count < OutlierList.limit
+      let isOutlier = x[c] * x[c] > sums[0] * OutlierList.share(columns) && count < OutlierList.limit
       rest[c] = isOutlier ? 0 : x[c]
       guard isOutlier else { continue }
       list[1 + count] = UInt32(truncatingIfNeeded: c)
@@ -128,6 +96,20 @@ extension Reference {
         }
       }
       if let bias { for o in 0..<outputs { y.base[r * y.stride + o] += bias[o] } }
+    }
+  }
+
+  static func columns(of weights: QuantizedRows, into out: WeightColumns) {
+    let groups = weights.groups
+    for row in 0..<weights.count {
+      let (packed, factors) = (weights.packed + row * weights.rowBytes, row * groups.rowBytes)
+      for index in 0..<out.count {
+        let column = Int(out.columns[index])
+        let q = Float(quantum(packed, weights.bits, column))
+        let scale = element(groups.scales + factors, groups.format, column / groups.size)
+        let bias = element(groups.biases + factors, groups.format, column / groups.size)
+        out.base[index * OutlierList.outputs + row] = scale * q + bias
+      }
     }
   }
 }

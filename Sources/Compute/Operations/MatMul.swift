@@ -16,7 +16,10 @@ extension ComputeContext {
       x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
       "multiply: shapes differ")
     guard x.count > 0 else { return }
-    multiply(x, exactly ? nil : quantize(x, for: weights), by: weights, into: y)
+    let outliers =
+      weights.isAffine && fastKernels != nil && !exactly
+      ? Outliers(outlierPlaces, rows: x.count, columns: x.columns) : nil
+    multiply(x, exactly ? nil : quantize(x, for: weights, sparing: outliers), by: weights, into: y)
   }
 
   /// - Parameter quantized: x for the fast mode's kernels; nil for the exact ones.
@@ -24,15 +27,13 @@ extension ComputeContext {
     recorder?.add(x, of: weights.names)
     if quantized != nil { interleave(weights, rows: x.count) }
     var tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
-    if quantized?.outliers != nil, 4 * tileRows >= 3 * OutlierList.outputs {
+    if quantized?.outliers != nil, x.count >= Panel.worthwhileRows, 4 * tileRows >= 3 * OutlierList.outputs {
       // Whole stretches of those outputs to which outliers are added at once.
       tileRows = (tileRows + OutlierList.outputs - 1) / OutlierList.outputs * OutlierList.outputs
     }
     let stretch = tileRows
     let tiles = tiles(of: weights, tileRows: stretch)
-    // Outliers are numbered for all rows together.
-    let shares =
-      quantized?.outliers == nil ? Self.shares(of: x.count, besides: tiles, threads: pool.threads) : 1
+    let shares = Self.shares(of: x.count, besides: tiles, threads: pool.threads)
     // Borrowed for all of the fork: tiles count no owners (`QuantizedInput`).
     weights.parts.withUnsafeBufferPointer { parts in
       // The tiles of a decode step have no share of rows to work out.
@@ -133,7 +134,8 @@ extension ComputeContext {
     let output = Output(base: y.base + part.start + rows.lowerBound, stride: y.stride)
     let scratch = workerScratch[worker]
     if let quantized, let outliers = quantized.outliers {
-      return multiply(quantized, sparing: outliers, by: part, rows: rows, into: output, scratch)
+      return multiply(
+        quantized, sparing: outliers, by: part, rows: rows, xRows: x.count, into: output, scratch)
     }
     var isDone = false
     if let quantized {

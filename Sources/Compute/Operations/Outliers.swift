@@ -1,53 +1,45 @@
 // Elements of activations that tower over their row: as int8 they would leave too little for the others of their block,
 // so the fast mode multiplies them in float32, with the columns of the weights that they meet.
 //
-// Encoders of texts have two or three of them in most rows, often at the same places. While a tile's weights are in the
-// cache, the columns that any row needs become floats, once for all rows.
+// A row has a few of them, often at the same places as others (docs/develop/fast-mode.md: what they cost a model that keeps
+// them). While a tile's weights are in the cache, the columns that any row needs become floats, once for all rows.
 
 import KernelTypes
 
 extension ComputeContext {
-  /// As `multiply`, with float32 activations for the outliers of each row: for models whose rows have them. A row's results
-  /// depend on it alone, as those of all products do.
-  package func multiply(sparingOutliers x: Rows, by weights: WeightStack, into y: Rows) {
-    guard activeInt8 != nil, weights.isAffine, x.count > 0 else { return multiply(x, by: weights, into: y) }
-    precondition(
-      x.columns == weights.columns && y.columns == weights.rows && x.count == y.count,
-      "multiply: shapes differ")
-    let outliers = Outliers(outlierPlaces, rows: x.count, columns: x.columns)
-    multiply(x, quantize(x, for: weights, sparing: outliers), by: weights, into: y)
-  }
-
   /// Rows of x that a stretch of outputs is computed for at once: their outputs are still in the cache when outliers are added.
-  private static let sparedRows = 256
+  private static let sparedRows = 512
 
   /// The tile of outputs `rows` of a part: the product of what was quantized, and that of the outliers.
   func multiply(
     _ quantized: QuantizedInput, sparing outliers: Outliers, by part: WeightStack.Part, rows: Range<Int>,
-    into y: Output, _ scratch: Scratch
+    xRows: Int, into y: Output, _ scratch: Scratch
   ) {
-    guard case .affine(let all) = part.matrix, let layout = part.layout,
-      let int8 = fastKernels
-    else { return }
+    guard let layout = part.layout, let int8 = fastKernels else { return }
+    // Few rows of x take a tile at once: its weights stay near, and calls would be a tenth of its time.
+    let isWhole = xRows < Panel.worthwhileRows || outliers.columnCount == 0
+    if isWhole { _ = multiplyInt8(part, rows: rows, x: quantized, xRows: xRows, into: y, scratch) }
+    guard outliers.columnCount > 0 else { return finish(part, rows: rows, xRows: xRows, y) }
     // The product's own scratch comes first.
-    let room = int8.pointee.panelBytes(all.columns, layout.block) / 4 + Panel.width * all.columns / 4
+    let columns = part.matrix.columns
+    let room = int8.pointee.panelBytes(columns, layout.block) / 4 + Panel.width * columns / 4
     let first = (room + 15) & ~15
     let floats = scratch.floats(first + outliers.columnCount * OutlierList.outputs) + first
-    let columns = WeightColumns(base: floats, columns: outliers.columns, count: outliers.columnCount)
+    let met = WeightColumns(base: floats, columns: outliers.columns, count: outliers.columnCount)
     let isPlain = part.factor == 1
     for start in stride(from: rows.lowerBound, to: rows.upperBound, by: OutlierList.outputs) {
       let outputs = start..<min(start + OutlierList.outputs, rows.upperBound)
-      for r in stride(from: 0, to: outliers.rowCount, by: Self.sparedRows) {
-        let count = min(Self.sparedRows, outliers.rowCount - r)
+      for r in stride(from: 0, to: xRows, by: Self.sparedRows) {
+        let count = min(Self.sparedRows, xRows - r)
         var some = quantized
         some.first += r
         let target = Output(base: y.base + (start - rows.lowerBound) + r * y.stride, stride: y.stride)
-        _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch)
+        if !isWhole { _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch) }
         // The first product has brought the weights into the cache.
-        if r == 0 { read(columns, of: part, all, outputs) }
+        if r == 0 { read(met, of: part, outputs, scratch) }
         kernels.addOutliers(
-          outliers.rows(r..<r + count), floats, isPlain ? part.bias.map { $0 + start } : nil, outputs.count,
-          target)
+          outliers.rows(some.first..<some.first + count), floats, isPlain ? part.bias.map { $0 + start } : nil,
+          outputs.count, target)
         if !isPlain { finish(part, rows: outputs, xRows: count, target) }
       }
     }
@@ -55,12 +47,15 @@ extension ComputeContext {
 
   /// Makes floats of the columns of some outputs.
   private func read(
-    _ columns: WeightColumns, of part: WeightStack.Part, _ all: QuantizedRows, _ outputs: Range<Int>
+    _ columns: WeightColumns, of part: WeightStack.Part, _ outputs: Range<Int>, _ scratch: Scratch
   ) {
     if let panels = part.panels(of: outputs), let read = fastKernels?.pointee.interleaved?.columns {
+      guard case .affine(let all) = part.matrix.outline else { return }
       read(PanelRows(base: panels, shape: all.panelShape, count: outputs.count, aheadBytes: 0), columns)
     } else {
-      Portable.columns(of: all.rows(outputs), columns, widen: kernels.widen)
+      let (matrix, rows) = part.matrix.readable(outputs, exactly: false, scratch.aside)
+      guard case .affine(let all) = matrix else { return }
+      kernels.columns(all.rows(rows), columns)
     }
   }
 }
@@ -69,7 +64,7 @@ extension ComputeContext {
 struct Outliers {
   /// A list for each row, then for each column 1 + its index among those that have any, then these.
   private let base: UnsafeMutablePointer<UInt32>
-  let rowCount: Int
+  private let rowCount: Int
   private let width: Int
   /// Columns that have outliers.
   private(set) var columnCount = 0
@@ -97,9 +92,17 @@ struct Outliers {
   func indexed() -> Outliers {
     var result = self
     let indices = base + rowCount * OutlierList.length
-    indices.update(repeating: 0, count: width)
     let columns = indices + width
     var count = 0
+    // The columns of one row differ.
+    if rowCount == 1 {
+      count = Int(base[0])
+      columns.update(from: base + 1, count: count)
+      for index in 0..<count { base[1 + index] = UInt32(truncatingIfNeeded: index) }
+      result.columnCount = count
+      return result
+    }
+    indices.update(repeating: 0, count: width)
     for row in 0..<rowCount {
       let list = list(row)
       for index in 0..<Int(list[0]) {

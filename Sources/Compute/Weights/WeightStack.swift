@@ -96,7 +96,7 @@ package final class WeightStack {
     if let prepared = arena?.prepared { owners.append(prepared.owner) }
     self.parts = parts
     isAffine = parts.allSatisfy { part in
-      if case .affine = part.matrix { return part.layout != nil }
+      if case .affine = part.matrix.outline { return part.layout != nil }
       return false
     }
     hasBlocks = tensors.contains { $0.blocks != nil }

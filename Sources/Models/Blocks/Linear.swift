@@ -47,11 +47,6 @@ struct Linear {
     multiply(x, into: y) { x, weights, y in compute.multiply(x, by: weights, into: y, exactly: true) }
   }
 
-  /// As `callAsFunction` for rows some elements of which tower over the others.
-  func sparingOutliers(_ x: Rows, into y: Rows) {
-    multiply(x, into: y) { x, weights, y in compute.multiply(sparingOutliers: x, by: weights, into: y) }
-  }
-
   private func multiply(_ x: Rows, into y: Rows, by product: (Rows, WeightStack, Rows) -> Void) {
     precondition(y.columns == rows, "linear: shapes differ")
     var start = 0

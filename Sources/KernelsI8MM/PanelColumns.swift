@@ -1,0 +1,1 @@
+../KernelsNEON/PanelColumns.swift

@@ -1,0 +1,49 @@
+// Columns of kept panels as floats, an output at a time.
+
+package import KernelTypes
+
+/// Some columns of kept panels as floats, `scale · q + bias`. Scalar twin: Compute's `Reference.columns`, of the weights that the
+/// panels were made of.
+package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
+  let shape = weights.shape
+  let (bits, block) = (shape.bits, blockSize(shape.groupSize))
+  // The planes of a block (PanelMaking).
+  let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
+  let half = factorBytes(shape.scaleFormat)
+  let groupBytes = 2 * half + blockBytes(shape.groupSize, bits)
+  let panelBytes = int8InterleavedBytes(shape)
+  let bytesTogether = isPaired ? 8 : 4
+  for index in 0..<out.count {
+    let column = Int(out.columns[index])
+    let inGroup = column % shape.groupSize
+    let place = bits <= 4 ? inGroup % block / 2 + inGroup % 2 * (block / 2) : inGroup % block
+    // Where a byte of the first output would stand, and the field in the bytes of a plane.
+    let first = Panel.width * (place - place % bytesTogether) + place % bytesTogether
+    func field(_ width: Int) -> (byte: Int, shift: UInt8) {
+      let bytes = blockBytes(block, width)
+      return (first % bytes, UInt8(truncatingIfNeeded: width * (first / bytes)))
+    }
+    let (lower, upper) = (field(low), field(max(1, bits - low)))
+    let (lowMask, highMask) = (UInt8.max >> UInt8(8 - low), UInt8.max >> UInt8(8 - max(1, bits - low)))
+    var group = weights.base + column / shape.groupSize * groupBytes
+    for o in stride(from: 0, to: weights.count, by: Panel.width) {
+      let plane = group + 2 * half + inGroup / block * blockBytes(block, bits)
+      let target = out.base + index * OutlierList.outputs + o
+      for lane in 0..<min(Panel.width, weights.count - o) {
+        let at = plane + bytesTogether * lane
+        var q = at.load(fromByteOffset: lower.byte, as: UInt8.self) &>> lower.shift & lowMask
+        if low < bits {
+          let rest = at.load(fromByteOffset: blockBytes(block, low) + upper.byte, as: UInt8.self)
+          q |= (rest &>> upper.shift & highMask) &<< UInt8(low)
+        }
+        // Those of 8 bits are kept as signed ones.
+        if bits == 8 { q ^= 128 }
+        let (scale, bias) = (
+          scalar(group, shape.scaleFormat, lane), scalar(group + half, shape.scaleFormat, lane)
+        )
+        target[lane] = scale * Float(q) + bias
+      }
+      group += panelBytes
+    }
+  }
+}
