@@ -62,12 +62,12 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 770, "CLI": 9_420, "Chat": 6_230, "Checkpoint": 4_560,
-  "Compute": 9_450, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
+  "CAPI": 770, "CLI": 9_910, "Chat": 6_230, "Checkpoint": 4_560,
+  "Compute": 9_520, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
   "HTTP": 4_360, "Hub": 2_710, "Inference": 5_960, "JSON": 1_020,
-  "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_110,
-  "KernelsAVX512": 3_660, "KernelsAVXVNNI": 620, "KernelsDotprod": 1_270, "KernelsI8MM": 1_270,
-  "KernelsNEON": 2_090, "KernelsShared": 250, "MLXServe": 1_220, "Media": 2_870,
+  "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_160,
+  "KernelsAVX512": 3_690, "KernelsAVXVNNI": 670, "KernelsDotprod": 1_300, "KernelsI8MM": 1_300,
+  "KernelsNEON": 2_120, "KernelsShared": 290, "MLXServe": 1_220, "Media": 2_870,
   "Models": 8_370, "Pipeline": 2_160, "Platform": 3_940,
   "Sampling": 460, "Search": 4_100, "Server": 20_930, "Tokenizers": 5_340,
   "Vectors": 5_970, "Wire": 8_110, "mlxserve": 20,

@@ -66,7 +66,8 @@ import Tokenizers
     result.comparison?.largestDivergence = 0.003
     result.comparison?.sameLikeliest = 3
     let report = PerplexityCommand.Report(
-      model: "m", text: "t", compute: "avx512 and avx512 fast", context: 3, seconds: 2, result: result)
+      model: "m", text: "t", compute: "avx512 and avx512 fast", mode: .fast, context: 3, seconds: 2,
+      result: result)
     #expect(
       report.table == """
         model       m

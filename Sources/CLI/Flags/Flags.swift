@@ -48,7 +48,7 @@ enum Flags {
     Flag(
       "compute MODE", .word(ComputeMode.self), default: "fast on AVX2 and arm64",
       "fast: int8 activations for affine, MXFP4 and NVFP4 weights, twelve bits for MXFP8 and FP8 with AVX-512; "
-        + "exact: float32 activations"),
+        + "fine: twice as many bits; exact: float32 activations"),
     Flag(
       "weights WHERE", .word(WeightPlace.self), default: "auto",
       "auto: with AVX-512 VNNI and on arm64 in the order of the kernels, from the file of 'mlxserve prepare' or "

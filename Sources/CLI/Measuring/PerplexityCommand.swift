@@ -1,6 +1,7 @@
-// `mlxserve perplexity`: how well a model predicts a text, and what the fast compute mode costs.
+// `mlxserve perplexity`: how well a model predicts a text, and what a faster compute mode than the exact one costs.
 
 import Checkpoint
+import Compute
 import Inference
 import JSON
 import Pipeline
@@ -12,6 +13,8 @@ enum PerplexityCommand {
     let model: String
     let text: String
     let compute: String
+    /// The mode that the exact one is compared with.
+    let mode: ComputeMode
     /// Tokens of a window.
     let context: Int
     let seconds: Double
@@ -54,7 +57,8 @@ enum PerplexityCommand {
     bar.clear()
     let report = Report(
       model: configuration.modelPath, text: subject.path,
-      compute: evaluator.computeNames.joined(separator: " and "), context: context,
+      compute: evaluator.computeNames.joined(separator: " and "),
+      mode: configuration.computeMode == .exact ? .fast : configuration.computeMode, context: context,
       seconds: Instant.now.seconds(since: begin), result: result)
     Terminal.print(flags.isSet("json") ? report.json.text : report.table)
     return 0
@@ -124,7 +128,7 @@ enum PerplexityTextError: Error, CustomStringConvertible {
 extension PerplexityCommand.Report {
   private var tokensPerSecond: Double { Double(result.tokens) / max(1e-9, seconds) }
 
-  /// Perplexity of the fast mode over that of the exact one.
+  /// Perplexity of the compared mode over that of the exact one.
   private func ratio(_ comparison: PerplexityResult.Comparison) -> Double {
     exp(result.mean(comparison.negativeLogLikelihood - result.negativeLogLikelihood))
   }
@@ -143,8 +147,8 @@ extension PerplexityCommand.Report {
     ]
     if let comparison = result.comparison {
       let values: JSONValue = [
-        "fast_mean_nll": .double(result.mean(comparison.negativeLogLikelihood)),
-        "fast_perplexity": .double(fastPerplexity(comparison)),
+        "\(mode.rawValue)_mean_nll": .double(result.mean(comparison.negativeLogLikelihood)),
+        "\(mode.rawValue)_perplexity": .double(fastPerplexity(comparison)),
         "perplexity_ratio": .double(ratio(comparison)),
         "mean_kl": .double(result.mean(comparison.divergence)),
         "max_kl": .double(comparison.largestDivergence),
@@ -170,9 +174,9 @@ extension PerplexityCommand.Report {
     let fastMean = fixed(result.mean(comparison.negativeLogLikelihood), 5)
     lines += [
       "exact       perplexity \(fixed(result.perplexity, 4)) (\(mean) nats per token)",
-      "fast        perplexity \(fixed(fastPerplexity(comparison), 4)) (\(fastMean) nats per token), "
+      "\(mode.rawValue)        perplexity \(fixed(fastPerplexity(comparison), 4)) (\(fastMean) nats per token), "
         + "\(fixed(100 * (ratio(comparison) - 1), 3)) % from exact",
-      "divergence  KL(exact to fast) \(fixed(result.mean(comparison.divergence), 6)) nats per token, "
+      "divergence  KL(exact to \(mode.rawValue)) \(fixed(result.mean(comparison.divergence), 6)) nats per token, "
         + "largest \(fixed(comparison.largestDivergence, 5))",
       "agreement   \(fixed(100 * result.mean(Double(comparison.sameLikeliest)), 2)) % of tokens have the same likeliest",
     ]

@@ -6,6 +6,9 @@ import KernelTypes
 package enum ComputeMode: String, Sendable, CaseIterable {
   /// float32 activations: results differ from the checkpoint's own arithmetic by rounding only.
   case exact
+  /// Activations of some sixteen bits, as two int8 of each (`FineMultiply`), where `fast` has int8: what is left of its error
+  /// is less than a hundredth.
+  case fine
   /// int8 activations per block of at most 64 where weights are affine, MXFP4 or NVFP4: several times the
   /// speed, a relative error of about 1 % per product, an eighth of what 4-bit weights themselves cost. Twelve bits where they
   /// are MXFP8, or FP8 with scales of 128, on CPUs with AVX-512.

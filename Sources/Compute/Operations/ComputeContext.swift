@@ -43,7 +43,7 @@ package final class ComputeContext {
   /// - Parameters:
   ///   - threads: kernel threads, the caller included; nil for one per core.
   ///   - isa: the level to use; nil for the best this machine offers.
-  ///   - mode: `fast` trades a little accuracy for speed where the instruction set has integer kernels.
+  ///   - mode: all but `exact` trade a little accuracy for speed where the instruction set has integer kernels.
   ///   - interleaves: copies quantized weights into memory of the process, in the order of the integer kernels, where
   ///     there are kernels for it and memory: faster, but processes that serve the same file do not share it.
   ///   - useReference: the slow scalar twins instead, to tell a kernel bug from a model bug.
@@ -63,10 +63,10 @@ package final class ComputeContext {
     self.isa = useReference ? nil : level
     kernels = useReference ? .reference : .table(for: level)
     self.mode = kernels.int8 == nil ? .exact : mode
-    self.interleaves = interleaves && self.mode == .fast && kernels.int8?.interleaved != nil
+    self.interleaves = interleaves && self.mode != .exact && kernels.int8?.interleaved != nil
     int8Rows = (0..<Int8Layout.count).map { _ in ScratchBuffer() }
     fastKernels = kernels.int8.flatMap { int8 in
-      guard mode == .fast else { return nil }
+      guard mode != .exact else { return nil }
       let place = UnsafeMutablePointer<Int8Kernels>.allocate(capacity: 1)
       place.initialize(to: int8)
       return UnsafePointer(place)
@@ -80,6 +80,12 @@ package final class ComputeContext {
   }
 
   package var threads: Int { pool.threads }
+
+  /// The instruction set and the mode, such as "avx512 fast".
+  package var name: String {
+    let level = isa?.rawValue ?? "reference"
+    return mode == .exact ? level : "\(level) \(mode.rawValue)"
+  }
 
   /// Bytes that copying `bytes` of weights may take beyond them: rows that fill up panels, and pages that are begun.
   package func overhead(ofCopying bytes: Int) -> Int {

@@ -45,9 +45,15 @@ extension ComputeContext {
       guard let layout = part.layout, quantized.bases[layout.index] == 0,
         let rowBytes = int8.rowBytes(x.columns, layout)
       else { continue }
-      let base = UnsafeMutableRawPointer(int8Rows[layout.index].floats(x.count * rowBytes / 4))
+      let isDoubled = doubles(layout)
+      let count = isDoubled ? 2 * x.count : x.count
+      let base = UnsafeMutableRawPointer(int8Rows[layout.index].floats(count * rowBytes / 4))
       quantized.bases[layout.index] = UInt(bitPattern: base)
       quantized.rowBytes[layout.index] = rowBytes
+      guard !isDoubled else {
+        quantizeTwice(x, layout, int8, into: base, rowBytes: rowBytes)
+        continue
+      }
       forEachRow(x.count, work: 4 * x.columns) { range in
         guard let outliers else {
           for r in range {

@@ -17,7 +17,7 @@ extension ComputeContext {
       "multiply: shapes differ")
     guard x.count > 0 else { return }
     let outliers =
-      weights.isAffine && fastKernels != nil && !exactly
+      weights.isAffine && mode == .fast && !exactly
       ? Outliers(outlierPlaces, rows: x.count, columns: x.columns) : nil
     multiply(x, exactly ? nil : quantize(x, for: weights, sparing: outliers), by: weights, into: y)
   }
@@ -138,8 +138,11 @@ extension ComputeContext {
         quantized, sparing: outliers, by: part, rows: rows, xRows: x.count, into: output, scratch)
     }
     var isDone = false
-    if let quantized {
-      isDone = multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
+    if let quantized, let layout = part.layout {
+      isDone =
+        doubles(layout)
+        ? multiplyTwice(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
+        : multiplyInt8(part, rows: rows, x: quantized, xRows: x.count, into: output, scratch)
     }
     if !isDone { multiplyExactly(part.matrix, rows: rows, x.activations, into: output, scratch) }
     finish(part, rows: rows, xRows: x.count, output)

@@ -68,7 +68,7 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
         compute.preparedFolder = configuration.preparedFolder
         return (
           try EncoderFamily.load(folder, answers: answers, compute: compute),
-          (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""), compute.mode,
+          compute.name, compute.mode,
           compute.overhead(ofCopying: folder.weightBytes)
         )
       }

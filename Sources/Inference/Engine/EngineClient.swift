@@ -123,7 +123,7 @@ package final class EngineClient: GenerationService {
         model: model, weightBytes: folder.weightBytes,
         idleBytes: folder.weightBytes - folder.weights.usedBytes + model.tableBytes,
         copyOverhead: compute.overhead(ofCopying: folder.weightBytes),
-        computeName: (compute.isa?.rawValue ?? "reference") + (compute.mode == .fast ? " fast" : ""),
+        computeName: compute.name,
         computeMode: compute.mode,
         content: { ModelContent(outline: folder.outline, weights: folder.mappedFiles) }, turns: turns)
     }

@@ -90,7 +90,7 @@ package struct EngineConfiguration: Sendable {
   }
 
   /// How keys and values are stored beside activations of this mode.
-  func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .fast ? .q16 : .f32) }
+  func kvFormat(beside mode: ComputeMode) -> KVFormat { kvFormat ?? (mode == .exact ? .f32 : .q16) }
 
   func prefixBytes(weights: Int) -> Int { prefixCacheBytes ?? max(0, ledger.limit - weights) / 4 }
 

@@ -55,7 +55,7 @@ package final class PerplexityEvaluator {
   private let modes: [ComputeMode]
   private let vocabularySize: Int
 
-  /// Loads the configuration's model, in the exact and the fast mode if they are to be compared.
+  /// Loads the configuration's model, in the exact mode and its own if they are to be compared: the fast one where that is exact.
   ///
   /// - Throws: `modelLoading` with the loader's words; `noFastMode` where both modes would be the same.
   package convenience init(_ configuration: EngineConfiguration, comparing: Bool) throws(InferenceError) {
@@ -63,10 +63,11 @@ package final class PerplexityEvaluator {
     if comparing {
       all.append(configuration)
       // What a fast run is compared with stays float32.
-      (all[0].computeMode, all[0].kvFormat, all[1].computeMode) = (.exact, .f32, .fast)
+      (all[0].computeMode, all[0].kvFormat) = (.exact, .f32)
+      if configuration.computeMode == .exact { all[1].computeMode = .fast }
     }
     try self.init(all)
-    if comparing, modes != [.exact, .fast] { throw .noFastMode(compute: computeNames[1]) }
+    if comparing, modes[0] == modes[1] { throw .noFastMode(compute: computeNames[1]) }
   }
 
   /// Loads the model of each configuration; the first is what the others are compared with.
@@ -83,8 +84,7 @@ package final class PerplexityEvaluator {
         models.append(try ModelFamily.load(try ModelFolder(path: configuration.modelPath), compute: compute))
         // As the engine stores them.
         formats.append(configuration.kvFormat(beside: compute.mode))
-        let level = compute.isa?.rawValue ?? "reference"
-        names.append(compute.mode == .fast ? level + " fast" : level)
+        names.append(compute.name)
         modes.append(compute.mode)
       }
     } catch {

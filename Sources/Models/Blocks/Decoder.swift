@@ -45,7 +45,7 @@ package final class Decoder: CausalModel {
   /// About what the buffers of a step take for each token, keys and values aside.
   var bufferBytesPerToken: Int { frame.bufferBytesPerToken }
   /// How keys and values are stored that no other step reads.
-  var cacheFormat: KVFormat { frame.compute.mode == .fast ? .q16 : .f32 }
+  var cacheFormat: KVFormat { frame.compute.mode == .exact ? .f32 : .q16 }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     let x = run(batch, cache: cache)

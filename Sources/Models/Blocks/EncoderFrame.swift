@@ -47,7 +47,7 @@ final class EncoderFrame {
       cache = try computing(
         try KVCache(
           shape: shapes.map { KVLayerShape(kvHeads: $0.kvHeads, headDim: $0.headDim) },
-          blockCount: max(needed, 32), format: compute.mode == .fast ? .q16 : .f32))
+          blockCount: max(needed, 32), format: compute.mode == .exact ? .f32 : .q16))
     }
     var block: Int32 = 0
     for text in texts {

@@ -1,0 +1,1 @@
+../KernelsNEON/KeptColumns.swift

@@ -1,1 +1,0 @@
-../KernelsNEON/PanelColumns.swift
