@@ -61,7 +61,7 @@ SPECS = {
         route_norm=True, route_scale=2.826, score_func="sigmoid", n_group=1, topk_group=1, sliding_window=16,
         mup_enabled=True, global_attn_every_n_layers=4, layer_types=["sliding_attention", "sliding_attention",
         "sliding_attention", "full_attention"]),
-    "nemotron3super-tiny-q4": dict(
+    "nemotronh-latent-tiny-q4": dict(
         {k: v for k, v in BASE.items() if k != "rms_norm_eps"}, num_hidden_layers=6, model_type="nemotron_h", intermediate_size=96, head_dim=16,
         layer_norm_epsilon=1e-05, hybrid_override_pattern="ME*EME", mamba_num_heads=8, mamba_head_dim=8,
         ssm_state_size=16, n_groups=2, conv_kernel=4, use_conv_bias=True, mamba_proj_bias=False, use_bias=False,
