@@ -1,6 +1,6 @@
 // Lines of known clients that change with every request: nothing behind them would be found in the prefix cache.
 
-package import JSON
+import JSON
 
 /// A rule for the lines of one client.
 package enum MovingLines: String, CaseIterable, Sendable {
