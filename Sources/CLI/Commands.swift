@@ -26,6 +26,12 @@ extension Command {
       groups: [Flags.model, Flags.chat, Flags.answer, Flags.cache], takesNames: true,
       run: ChatCommand.runOnce),
     Command(
+      name: "launch", section: .talk,
+      summary: "tell a coding agent or chat program about a running server, and start it",
+      usage: "mlxserve launch [AGENT] [flags] [-- ARGUMENTS of the agent]",
+      groups: [Flags.launch, Flags.place], takesNames: true, words: Agent.all.map(\.name),
+      run: LaunchCommand.run),
+    Command(
       name: "pull", section: .models, summary: "download a model from the hub",
       usage: "mlxserve pull OWNER/NAME[@REVISION] [flags]",
       groups: [Flags.pull, Flags.cache], takesNames: true, run: PullCommand.run),

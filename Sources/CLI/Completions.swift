@@ -64,7 +64,7 @@ enum Completions {
     lines += ["  esac", "  case $command in"]
     for command in commands {
       let names = flags(command).map { "--" + $0.name }.joined(separator: " ")
-      let more = command.completesNames ? " $(\(listing))" : ""
+      let more = command.completesNames ? " $(\(listing))" : command.words.map { " " + $0 }.joined()
       lines.append("    \(command.name)) words=\"\(names) --help\(more)\" ;;")
     }
     lines += [
@@ -115,6 +115,9 @@ enum Completions {
       }
       lines.append("        '--help[print the flags of the command]'")
       if command.completesNames { lines[lines.count - 1] += " '*:model:_mlxserve_models'" }
+      if !command.words.isEmpty {
+        lines[lines.count - 1] += " '*:name:(\(command.words.joined(separator: " ")))'"
+      }
       lines.append("      ;;")
     }
     lines += [
@@ -171,8 +174,9 @@ enum Completions {
           }
         lines.append("complete -c mlxserve -n '\(seen)' -l \(flag.name)\(value) -d \(fishQuoted(flag.help))")
       }
-      if command.completesNames {
-        lines.append("complete -c mlxserve -n '\(seen)' -a '(\(listing))'")
+      if command.completesNames || !command.words.isEmpty {
+        let words = command.completesNames ? "(\(listing))" : command.words.joined(separator: " ")
+        lines.append("complete -c mlxserve -n '\(seen)' -a '\(words)'")
       }
     }
     return lines.joined(separator: "\n")

@@ -7,8 +7,8 @@ private let folders: [(module: String, order: [String])] = [
   (
     "CLI",
     [
-      "Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Measuring", "Checking",
-      "Converting",
+      "Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Agents", "Measuring",
+      "Checking", "Converting",
     ]
   ),
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),

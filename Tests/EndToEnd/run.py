@@ -30,6 +30,7 @@ import gguf_test
 import histories_test
 import hub_test
 import large_test
+import launch_test
 import media_reference_test
 import media_test
 import media_urls_test
@@ -124,7 +125,8 @@ GROUPS = [
         ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
-        stored_chat_test, uploads_test, large_test, pgvector_test, progress_test, faces_test)),
+        stored_chat_test, uploads_test, large_test, pgvector_test, progress_test, launch_test,
+        faces_test)),
 ]
 
 

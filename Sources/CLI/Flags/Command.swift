@@ -20,6 +20,8 @@ struct Command: Sendable {
   var takesModel = false
   /// Whether words without dashes are names, or what is searched for.
   var takesNames = false
+  /// The names that those can be, where they are known.
+  var words: [String] = []
   let run: @Sendable (ParsedFlags) throws -> Int32
 
   var flags: [Flag] { groups.flatMap(\.flags) + Flags.configuration.flags }

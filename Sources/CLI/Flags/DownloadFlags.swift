@@ -65,6 +65,14 @@ extension Flags {
     "Health",
     Flag("timeout SECONDS", .decimal(0.1...600), default: "3", "how long to wait for an answer"))
 
+  static let launch = FlagGroup(
+    "Launch",
+    Flag("model ID", .text, default: "the first that is loaded", "the model, as the server names it"),
+    Flag("api-key KEY", .text, "key that the server wants; better in the variable MLXSERVE_API_KEY"),
+    Flag("print", .toggle, "only show what the agent has to know"),
+    Flag("write", .toggle, "write settings into files without asking; what was there is kept beside them"),
+    Flag("no-start", .toggle, "do not start the agent"))
+
   static let knownModels = FlagGroup("Models", Flag("json", .toggle, "print one JSON array"))
 
   static let list = FlagGroup(

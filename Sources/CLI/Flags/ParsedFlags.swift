@@ -88,11 +88,15 @@ struct ParsedFlags: Sendable {
     return first
   }
 
-  /// - Parameter takesArguments: whether words without dashes are taken.
+  /// - Parameter takesArguments: whether words without dashes are taken, and all words after `--`.
   /// - Throws: `UsageError` for anything that is not in `flags` or not of its kind.
   init(_ arguments: some Sequence<String>, flags: [Flag], takesArguments: Bool = false) throws(UsageError) {
     var rest = Array(arguments)[...]
     while let argument = rest.popFirst() {
+      if takesArguments, argument == "--" {
+        self.arguments += rest
+        return
+      }
       if takesArguments, !argument.hasPrefix("-") {
         self.arguments.append(argument)
         continue

@@ -4,43 +4,40 @@ import Platform
 
 /// A client as small as can be: for addresses as numbers, and `localhost`.
 package enum Probe {
-  /// Most bytes of an answer.
-  private static let mostBytes = 1 << 20
-
   /// The status of a GET; nil where nobody answers in time.
   package static func status(host: String, port: Int, path: String, seconds: Double) -> Int? {
-    get(host: host, port: port, path: path, seconds: seconds)?.status
+    get(host: host, port: port, path: path, limit: 256, seconds: seconds)?.status
   }
 
-  /// Status and body of a GET; nil where nobody answers in time.
+  /// What a GET gives; nil where nobody answers in time. Without framing: the body is all that comes after the head.
   ///
-  /// - Parameter key: of the server, as it stands behind `Bearer`.
-  package static func get(host: String, port: Int, path: String, key: String? = nil, seconds: Double)
-    -> (status: Int, body: [UInt8])?
-  {
+  /// - Parameters:
+  ///   - key: of the server, as it stands behind `Bearer`.
+  ///   - limit: bytes of head and body; what comes after them is left out.
+  package static func get(
+    host: String, port: Int, path: String, key: String? = nil, limit: Int = 1 << 20, seconds: Double
+  ) -> (status: Int, body: [UInt8])? {
     let deadline = Instant.now.adding(seconds: seconds)
     guard let descriptor = connect(host: host, port: port, until: deadline) else { return nil }
     defer { close(descriptor) }
     let bearer = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
-    let request = Array(
-      "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(bearer)Connection: close\r\n\r\n".utf8)
+    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(bearer)Connection: close\r\n\r\n".utf8)
     guard send(descriptor, request, request.count, 0) == request.count else { return nil }
-    var answer: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 4096)
-    while answer.count < mostBytes {
-      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { break }
+    var reply: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 16 << 10)
+    while reply.count < limit {
+      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { return nil }
       let count = recv(descriptor, &chunk, chunk.count, 0)
       if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
       guard count > 0 else { break }
-      answer += chunk[..<count]
+      reply += chunk[..<count]
     }
-    let words = answer.split(separator: UInt8(ascii: " "), maxSplits: 2)
+    let words = reply.prefix(64).split(separator: UInt8(ascii: " "), maxSplits: 2)
     guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8),
       let status = Int(String(decoding: words[1].prefix(3), as: UTF8.self))
     else { return nil }
-    let end = Array("\r\n\r\n".utf8)
-    let head = answer.indices.first { answer[$0...].starts(with: end) }
-    return (status, head.map { Array(answer[($0 + end.count)...]) } ?? [])
+    let end = reply.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? reply.endIndex
+    return (status, Array(reply[end...]))
   }
 
   /// Whether a server could listen there now.
