@@ -150,7 +150,7 @@ struct AgentFile {
       return nil
     }
     var status = stat()
-    let mode = stat(path, &status) == 0 ? UInt16(truncatingIfNeeded: status.st_mode & 0o777) : 0o600
+    let mode = unsafe stat(path, &status) == 0 ? UInt16(truncatingIfNeeded: status.st_mode & 0o777) : 0o600
     let backup =
       (1...999).lazy.map { "\(path).before-mlxserve-\($0)" }.first { !File.exists($0) } ?? path + ".bak"
     try File.replace(backup, with: Array(before.utf8), mode: mode)
@@ -181,7 +181,8 @@ enum AgentError: Error, CustomStringConvertible {
       "\(path) has settings of yours, so it stays as it is. Add what is missing yourself:\n\(content)"
     case .notInstalled(let program, let title):
       "\(title) is not installed: there is no program '\(program)' in PATH. What is shown above works once it is."
-    case .notStarted(let program, let code): "cannot start \(program): \(String(cString: strerror(code)))"
+    case .notStarted(let program, let code):
+      "cannot start \(program): \(unsafe String(cString: strerror(code)))"
     }
   }
 }

@@ -29,7 +29,7 @@ enum LaunchCommand {
     guard let path = ChildProcess.find(program) else {
       throw AgentError.notInstalled(program: program, title: agent.title)
     }
-    for (name, value) in environment(of: agent, facts, home: home) { setenv(name, value, 1) }
+    for (name, value) in environment(of: agent, facts, home: home) { unsafe setenv(name, value, 1) }
     try replaceProcess(
       with: path, [program] + arguments(of: agent, facts) + flags.arguments.dropFirst())
   }
@@ -165,9 +165,9 @@ enum LaunchCommand {
   }
 
   private static func replaceProcess(with path: String, _ words: [String]) throws -> Never {
-    var pointers: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) }
-    pointers.append(nil)
-    execv(path, pointers)
+    var pointers: [UnsafeMutablePointer<CChar>?] = unsafe words.map { unsafe strdup($0) }
+    unsafe pointers.append(nil)
+    unsafe execv(path, pointers)
     throw AgentError.notStarted(program: path, code: errno)
   }
 }
