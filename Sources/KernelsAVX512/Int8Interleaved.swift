@@ -211,7 +211,9 @@ func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
 
 /// As `factors`, for what both levels of x86 share.
 @inline(__always)
-func sixteenFactors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> SIMD16<Float> { factors(base, format) }
+func sixteenFactors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> SIMD16<Float> {
+  factors(base, format)
+}
 
 /// Sixteen scales or biases.
 @inline(__always)

@@ -37,9 +37,9 @@ extension ComputeContext {
         if !isWhole { _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch) }
         // The first product has brought the weights into the cache.
         if r == 0 { read(met, of: part, outputs, scratch) }
+        let bias = isPlain ? part.bias.map { $0 + start } : nil
         kernels.addOutliers(
-          outliers.rows(some.first..<some.first + count), floats, isPlain ? part.bias.map { $0 + start } : nil,
-          outputs.count, target)
+          outliers.rows(some.first..<some.first + count), floats, bias, outputs.count, target)
         if !isPlain { finish(part, rows: outputs, xRows: count, target) }
       }
     }
