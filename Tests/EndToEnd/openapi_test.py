@@ -110,7 +110,7 @@ def test_real_requests_and_answers_follow_the_document(s):
         ("get", "/health"), ("get", "/ready"), ("get", "/readyz"), ("get", "/livez"), ("get", "/openapi.json"), ("get", "/v1/models"), ("get", f"/v1/models/{s.model}"),
         ("get", "/version"), ("get", "/tokenizer_info"), ("get", "/props"), ("get", "/slots"),
         ("get", "/models"), ("post", "/models/load", {"model": s.model}),
-        ("get", "/v1/capabilities"),
+        ("get", "/v1/capabilities"), ("get", "/debug/prompts"),
         *[("post", "/v1/chat/completions", {**chat, **extra, **stream})
           for extra in ({}, {"logprobs": True, "top_logprobs": 2, "reasoning_effort": "none"}, {"n": 2, "seed": None}, tools,
                         {"return_token_ids": True, "tools": [{"type": "web_search"}]})

@@ -77,6 +77,8 @@ class Reader:
             self.stop()
         # On a terminal it asks.
         command = command.replace("mlxserve rm", "mlxserve rm --yes")
+        # The agent need not be there to be told of the server.
+        command = re.sub(r"(mlxserve launch \S+)", rf"\1 --print --port {self.port}", command)
         if self.port:
             command = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{self.port}", command)
         done = subprocess.run(

@@ -158,7 +158,8 @@ struct CapabilitiesRoute {
       return ("tools", [["type": "function", "function": .object(function)]])
     }
     let plain = tool(strict: false)
-    let isSupported = accepts(plain)
+    // Tools that need not be called are left out where they are not supported.
+    let isSupported = accepts(plain, ("tool_choice", "required"))
     let choices: [(name: String, value: JSONValue)] = [
       ("none", "none"), ("auto", "auto"), ("required", "required"),
       ("function", ["type": "function", "function": ["name": "probe"]]),
@@ -167,7 +168,8 @@ struct CapabilitiesRoute {
     return [
       "supported": .bool(isSupported), "syntax": isSupported ? syntax.map(JSONValue.string) ?? nil : nil,
       "choices": .array(
-        choices.filter { accepts(plain, ("tool_choice", $0.value)) }.map { .string($0.name) }),
+        choices.filter { (isSupported || $0.name == "none") && accepts(plain, ("tool_choice", $0.value)) }.map
+        { .string($0.name) }),
       // Where the template knows no tools, the search comes first.
       "file_search": .bool(accepts() && Self.searches(core.server)), "parallel": .bool(isSupported),
       "strict": .bool(accepts(tool(strict: true))),
