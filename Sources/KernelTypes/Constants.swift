@@ -26,7 +26,8 @@ package var blockTokens: Int { 32 }
 /// then their places, then their values, each four bytes.
 @usableFromInline package enum OutlierList {
   /// An outlier has more than this share of the sum of squares of a row of so many columns: it is larger than three times the
-  /// root of the mean square, and than more in short rows and long ones. So a row has fewer outliers than `limit`.
+  /// row's root mean square; the bound is higher in rows of less than 288 columns or more than 2,304. So a row has fewer
+  /// outliers than `limit`.
   @inlinable @inline(__always)
   package static func share(_ columns: Int) -> Float { 1 / Float(min(max(columns / 9, 32), limit)) }
   @inlinable @inline(__always)

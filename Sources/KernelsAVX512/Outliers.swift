@@ -67,25 +67,7 @@ package func addOutliers(
       _mm512_storeu_ps(target + 32, s2)
       _mm512_storeu_ps(target + 48, s3)
     } else {
-      var o = 0
-      // Two registers at a time: a tile of few rows often has 32 outputs.
-      while o + 32 <= outputs {
-        var (s0, s1) = (load(target, o), load(target, o + 16))
-        for index in 0..<count {
-          let value = _mm512_set1_ps(Float(bitPattern: list[1 + OutlierList.limit + index]))
-          let column = weights + Int(list[1 + index]) * OutlierList.outputs
-          s0 = _mm512_add_ps(s0, _mm512_mul_ps(value, load(column, o)))
-          s1 = _mm512_add_ps(s1, _mm512_mul_ps(value, load(column, o + 16)))
-        }
-        if let bias {
-          s0 = _mm512_add_ps(s0, load(bias, o))
-          s1 = _mm512_add_ps(s1, load(bias, o + 16))
-        }
-        _mm512_storeu_ps(target + o, s0)
-        _mm512_storeu_ps(target + o + 16, s1)
-        o += 32
-      }
-      for o in stride(from: o, to: outputs, by: 16) {
+      for o in stride(from: 0, to: outputs, by: 16) {
         let mask = tailMask(min(16, outputs - o))
         var sum = load(target, o, mask)
         for index in 0..<count {

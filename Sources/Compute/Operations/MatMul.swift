@@ -27,7 +27,7 @@ extension ComputeContext {
     recorder?.add(x, of: weights.names)
     if quantized != nil { interleave(weights, rows: x.count) }
     var tileRows = tileRows(outputs: weights.rows, columns: weights.columns, xRows: x.count)
-    if quantized?.outliers != nil, x.count >= Panel.worthwhileRows, 4 * tileRows >= 3 * OutlierList.outputs {
+    if quantized?.outliers != nil, 4 * tileRows >= 3 * OutlierList.outputs {
       // Whole stretches of those outputs to which outliers are added at once.
       tileRows = (tileRows + OutlierList.outputs - 1) / OutlierList.outputs * OutlierList.outputs
     }

@@ -16,10 +16,6 @@ extension ComputeContext {
     xRows: Int, into y: Output, _ scratch: Scratch
   ) {
     guard let layout = part.layout, let int8 = fastKernels else { return }
-    // Few rows of x take a tile at once: its weights stay near, and calls would be a tenth of its time.
-    let isWhole = xRows < Panel.worthwhileRows || outliers.columnCount == 0
-    if isWhole { _ = multiplyInt8(part, rows: rows, x: quantized, xRows: xRows, into: y, scratch) }
-    guard outliers.columnCount > 0 else { return finish(part, rows: rows, xRows: xRows, y) }
     // The product's own scratch comes first.
     let columns = part.matrix.columns
     let room = int8.pointee.panelBytes(columns, layout.block) / 4 + Panel.width * columns / 4
@@ -34,7 +30,7 @@ extension ComputeContext {
         var some = quantized
         some.first += r
         let target = Output(base: y.base + (start - rows.lowerBound) + r * y.stride, stride: y.stride)
-        if !isWhole { _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch) }
+        _ = multiplyInt8(part, rows: outputs, x: some, xRows: count, into: target, scratch)
         // The first product has brought the weights into the cache.
         if r == 0 { read(met, of: part, outputs, scratch) }
         let bias = isPlain ? part.bias.map { $0 + start } : nil
@@ -94,14 +90,6 @@ struct Outliers {
     let indices = base + rowCount * OutlierList.length
     let columns = indices + width
     var count = 0
-    // The columns of one row differ.
-    if rowCount == 1 {
-      count = Int(base[0])
-      columns.update(from: base + 1, count: count)
-      for index in 0..<count { base[1 + index] = UInt32(truncatingIfNeeded: index) }
-      result.columnCount = count
-      return result
-    }
     indices.update(repeating: 0, count: width)
     for row in 0..<rowCount {
       let list = list(row)
