@@ -18,9 +18,7 @@ enum VersionCommand {
 /// For containers without a shell, in which nothing else could ask.
 enum HealthCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let given = ServeSetup.host(flags)
-    // Where a server listens on all addresses, it is asked at its own.
-    let host = given == "0.0.0.0" ? "127.0.0.1" : given == "::" ? "::1" : given
+    let host = ServeSetup.reachable(ServeSetup.host(flags))
     let port = flags.integer("port") ?? 8080
     let status = Probe.status(host: host, port: port, path: "/ready", seconds: flags.decimal("timeout") ?? 3)
     guard status == 200 else {

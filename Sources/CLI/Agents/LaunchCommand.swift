@@ -37,13 +37,10 @@ enum LaunchCommand {
   // MARK: The server
 
   private static func facts(_ flags: ParsedFlags) throws -> AgentFacts {
-    let given = flags.text("host") ?? "127.0.0.1"
-    let host = given == "0.0.0.0" ? "127.0.0.1" : given == "::" ? "::1" : given
+    let host = ServeSetup.reachable(ServeSetup.host(flags))
     let port = flags.integer("port") ?? 8080
-    let url = "http://" + (host.contains(":") ? "[\(host)]" : host) + ":\(port)"
-    let key =
-      flags.text("api-key")
-      ?? Environment.value("MLXSERVE_API_KEY")?.split(separator: "\n").first.map(String.init)
+    let url = "http://\(Endpoint(address: host, port: port))"
+    let key = flags.text("api-key") ?? Environment.value(ServeSetup.keyVariable)
     let reply = Probe.get(
       host: host, port: port, path: "/v1/models", key: key, limit: replyLimit, seconds: 5)
     guard let reply else {

@@ -206,17 +206,12 @@ enum ServeCommand {
     "http://\(Endpoint(address: host, port: port))/v1"
   }
 
-  /// Where a browser of this machine finds a server that listens on `host`.
-  private static func reachable(_ host: String) -> String {
-    host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
-  }
-
   private static func pageAddress(host: String, port: Int) -> String {
-    String(baseURL(host: reachable(host), port: port).dropLast(2))
+    String(baseURL(host: ServeSetup.reachable(host), port: port).dropLast(2))
   }
 
   private static func examples(host: String, port: Int, modelID: String, page: String?) -> String {
-    let base = baseURL(host: reachable(host), port: port)
+    let base = baseURL(host: ServeSetup.reachable(host), port: port)
     let id = JSONValue.string(modelID).text
     return (page.map { "\n  Chat in a browser: \($0)\n" } ?? "") + """
 

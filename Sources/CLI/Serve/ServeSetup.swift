@@ -15,6 +15,11 @@ enum ServeSetup {
 
   static func host(_ flags: ParsedFlags) -> String { address(flags, "host") }
 
+  /// Where programs of this machine find a server that listens on `host`.
+  static func reachable(_ host: String) -> String {
+    host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
+  }
+
   private static func address(_ flags: ParsedFlags, _ name: String) -> String {
     unbracketed(flags.text(name) ?? defaultHost)
   }

@@ -16,23 +16,31 @@ protocol RecurrentMixer {
 }
 
 extension DecoderFrame {
-  /// Layers that normalise what goes into each branch, under Llama's names: `x += attention(norm(x))`, then the MLP.
+  /// Modules of a layer that normalises what goes into each branch: Llama's, where a family has no names of its own.
+  struct PreNormNames {
+    var attentionNorm = "input_layernorm"
+    var attention = "self_attn"
+    var mlpNorm = "post_attention_layernorm"
+  }
+
+  /// Layers that normalise what goes into each branch: `x += attention(norm(x))`, then the MLP.
   ///
   /// - Parameters:
   ///   - windows: of each layer; nil for full attention everywhere.
   ///   - rotates: whether a layer has positions; nil where all have.
   ///   - mlp: binds the MLP of a layer from the layer's tensors.
   func preNormLayers(
-    _ attention: SelfAttention.Options, windows: [Int?]? = nil, rotates: [Bool]? = nil,
+    _ attention: SelfAttention.Options, names: PreNormNames = PreNormNames(), windows: [Int?]? = nil,
+    rotates: [Bool]? = nil,
     mlp: (_ index: Int, _ weights: LayerLoader) throws(ModelError) -> FeedForward
   ) throws(ModelError) -> [DecoderLayer] {
     try layers { index, weights throws(ModelError) in
       DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
+        attentionNorms: try .before(names.attentionNorm, sizes, weights),
         attention: try .heads(
           sizes.attention(window: windows?[index]), layer: index, rope: rotates?[index] ?? true ? rope : nil,
-          attention, self, weights.at("self_attn")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
+          attention, self, weights.at(names.attention)),
+        mlpNorms: try .before(names.mlpNorm, sizes, weights),
         mlp: try mlp(index, weights))
     }
   }

@@ -17,17 +17,14 @@ enum Apertus {
     let bias = try config.bool("attention_bias", default: false)
     let mlpBias = try config.bool("mlp_bias", default: false)
     let frame = try DecoderFrame(sizes, rope: rope, checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("attention_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope,
-          .init(norms: .heads, bias: bias, outputBias: bias), frame, weights.at("self_attn")),
-        mlpNorms: try .before("feedforward_layernorm", sizes, weights),
-        mlp: .dense(
-          try DenseMLP(
-            sizes.hidden, sizes.intermediate, activation: try activation(weights.at("mlp.act_fn")),
-            bias: mlpBias, names: .init(gate: nil), weights.at("mlp"))))
+    let names = DecoderFrame.PreNormNames(
+      attentionNorm: "attention_layernorm", mlpNorm: "feedforward_layernorm")
+    let layers = try frame.preNormLayers(.init(norms: .heads, bias: bias, outputBias: bias), names: names) {
+      _, weights throws(ModelError) in
+      .dense(
+        try DenseMLP(
+          sizes.hidden, sizes.intermediate, activation: try activation(weights.at("mlp.act_fn")),
+          bias: mlpBias, names: .init(gate: nil), weights.at("mlp")))
     }
     return Decoder(frame, layers)
   }

@@ -17,20 +17,14 @@ enum Exaone {
     let rope = try RoPEScaling(config, sizes: sizes, theta: 500_000)
     var options = SelfAttention.Options(bias: bias.attention, outputBias: bias.attention)
     options.names.o = "out_proj"
-    let attention = options
     let frame = try DecoderFrame(
       sizes, rope: rope, names: .init(embedding: "wte", finalNorm: "ln_f", layers: "h"), checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("ln_1", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
-          weights.at("attn.attention")),
-        mlpNorms: try .before("ln_2", sizes, weights),
-        mlp: .dense(
-          try DenseMLP(
-            sizes.hidden, sizes.intermediate, bias: bias.mlp,
-            names: .init(gate: "c_fc_0", up: "c_fc_1", down: "c_proj"), weights.at("mlp"))))
+    let names = DecoderFrame.PreNormNames(attentionNorm: "ln_1", attention: "attn.attention", mlpNorm: "ln_2")
+    let layers = try frame.preNormLayers(options, names: names) { _, weights throws(ModelError) in
+      .dense(
+        try DenseMLP(
+          sizes.hidden, sizes.intermediate, bias: bias.mlp,
+          names: .init(gate: "c_fc_0", up: "c_fc_1", down: "c_proj"), weights.at("mlp")))
     }
     return Decoder(frame, layers)
   }

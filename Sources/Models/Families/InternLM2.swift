@@ -12,20 +12,15 @@ enum InternLM2 {
     let rope = try RoPEScaling(config, sizes: sizes, theta: 10_000)
     var options = SelfAttention.Options(bias: bias, outputBias: bias, groupsRows: true)
     (options.names.fused, options.names.o) = ("wqkv", "wo")
-    let attention = options
     let frame = try DecoderFrame(
       sizes, rope: rope, names: .init(embedding: "tok_embeddings", head: "output"), checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
-      DecoderLayer(
-        attentionNorms: try .before("attention_norm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
-          weights.at("attention")),
-        mlpNorms: try .before("ffn_norm", sizes, weights),
-        mlp: .dense(
-          try DenseMLP(
-            sizes.hidden, sizes.intermediate, names: .init(gate: "w1", up: "w3", down: "w2"),
-            weights.at("feed_forward"))))
+    let names = DecoderFrame.PreNormNames(
+      attentionNorm: "attention_norm", attention: "attention", mlpNorm: "ffn_norm")
+    let layers = try frame.preNormLayers(options, names: names) { _, weights throws(ModelError) in
+      .dense(
+        try DenseMLP(
+          sizes.hidden, sizes.intermediate, names: .init(gate: "w1", up: "w3", down: "w2"),
+          weights.at("feed_forward")))
     }
     return Decoder(frame, layers)
   }

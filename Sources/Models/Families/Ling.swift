@@ -18,7 +18,6 @@ enum Ling {
     (options.names.o, options.names.qNorm, options.names.kNorm) = (
       "dense", "query_layernorm", "key_layernorm"
     )
-    let attention = options
     var routed = try RoutedExperts(
       config, .init(count: "num_experts", shared: "num_shared_experts", scores: "score_function"),
       scores: "softmax")
@@ -28,7 +27,8 @@ enum Ling {
     let experts = routed
     let normsHead = try config.bool("norm_head", default: false)
     let frame = try DecoderFrame(sizes, rope: rope, names: .init(embedding: "word_embeddings"), checkpoint)
-    let layers = try frame.layers { index, weights throws(ModelError) in
+    let layers = try frame.preNormLayers(options, names: .init(attention: "attention")) {
+      index, weights throws(ModelError) in
       let mlp = weights.at("mlp")
       var experts = experts
       if mlp.has("gate.gate_proj.weight") {
@@ -38,13 +38,7 @@ enum Ling {
         throw .unsupportedSetting(
           key: "norm_head", value: "true, with the original weights", supported: "an MLX conversion")
       }
-      return DecoderLayer(
-        attentionNorms: try .before("input_layernorm", sizes, weights),
-        attention: try .heads(
-          sizes.attention(window: nil), layer: index, rope: frame.rope, attention, frame,
-          weights.at("attention")),
-        mlpNorms: try .before("post_attention_layernorm", sizes, weights),
-        mlp: try experts.mlp(layer: index, sizes, bias: bias, mlp))
+      return try experts.mlp(layer: index, sizes, bias: bias, mlp)
     }
     return Decoder(frame, layers)
   }

@@ -103,6 +103,8 @@ final class PromptWatch: Sendable {
   private static func change(from old: ArraySlice<Int32>, to new: ArraySlice<Int32>)
     -> (was: ArraySlice<Int32>, now: ArraySlice<Int32>, repeated: Int)?
   {
+    // What goes on with the earlier prompt, as most do, has nothing to look for.
+    guard min(old.count, new.count) >= shortestRest else { return nil }
     for length in 1...2 * longestChange {
       for left in max(0, length - longestChange)...min(length, longestChange) {
         let (a, b) = (old.dropFirst(left), new.dropFirst(length - left))
