@@ -63,11 +63,11 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// it and says why in the same commit.
 let budgets = [
   "CAPI": 770, "CLI": 9_960, "Chat": 6_230, "Checkpoint": 4_560,
-  "Compute": 9_520, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
+  "Compute": 9_610, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_230,
   "HTTP": 4_360, "Hub": 2_710, "Inference": 5_960, "JSON": 1_020,
-  "Jinja": 5_380, "KernelTypes": 640, "KernelsAMX": 1_170, "KernelsAVX2": 3_160,
-  "KernelsAVX512": 3_690, "KernelsAVXVNNI": 670, "KernelsDotprod": 1_300, "KernelsI8MM": 1_300,
-  "KernelsNEON": 2_120, "KernelsShared": 290, "MLXServe": 1_220, "Media": 2_870,
+  "Jinja": 5_380, "KernelTypes": 680, "KernelsAMX": 1_230, "KernelsAVX2": 3_160,
+  "KernelsAVX512": 3_750, "KernelsAVXVNNI": 760, "KernelsDotprod": 1_360, "KernelsI8MM": 1_370,
+  "KernelsNEON": 2_190, "KernelsShared": 330, "MLXServe": 1_220, "Media": 2_870,
   "Models": 8_370, "Pipeline": 2_160, "Platform": 3_940,
   "Sampling": 460, "Search": 4_100, "Server": 20_930, "Tokenizers": 5_340,
   "Vectors": 5_970, "Wire": 8_110, "mlxserve": 20,

@@ -20,6 +20,36 @@
   }
 }
 
+/// How a kept panel has the scales and biases of its groups. A head of whole cache lines stands before every `groups` of them.
+@usableFromInline package enum PanelFactors: Sendable {
+  /// A scale and a bias of each group, floats of a format.
+  case pairs(FloatFormat)
+  /// A scale of each group, a half. Zero is the element in the middle, 2^(bits - 1): the bias says so.
+  case halves
+  /// A byte of scale and a byte of bias of each group, under two halves for all of them, by which they are multiplied.
+  case bytes
+
+  /// Groups with one head; the last head may have fewer.
+  @inlinable @inline(__always)
+  package var groups: Int {
+    switch self {
+    case .pairs: 1
+    case .halves: 2
+    case .bytes: 8
+    }
+  }
+
+  /// Bytes of a head: of all sixteen outputs.
+  @inlinable @inline(__always)
+  package var headBytes: Int {
+    switch self {
+    case .pairs(let format): 2 * Panel.width * format.bytes
+    case .halves: groups * 2 * Panel.width
+    case .bytes: 4 * Panel.width + groups * 2 * Panel.width
+    }
+  }
+}
+
 /// The floating quantization modes: w = scale · element. Scales are a byte for each group (OCP Microscaling Formats 1.0, and
 /// NVIDIA's nvfp4), or a float32 for several groups.
 @usableFromInline package enum FloatingMode: Sendable, CaseIterable {

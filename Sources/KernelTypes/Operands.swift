@@ -85,7 +85,7 @@ package struct QuantizedRows {
 
   /// The rows in panels.
   package var panelShape: PanelShape {
-    PanelShape(bits: bits, groupSize: groups.size, scaleFormat: groups.format, columns: columns)
+    PanelShape(bits: bits, groupSize: groups.size, factors: .pairs(groups.format), columns: columns)
   }
 }
 
@@ -140,14 +140,25 @@ package struct PanelShape {
   package var bits: Int
   /// Elements of a group: 32, 64 or 128.
   package var groupSize: Int
-  /// Of scales and biases.
-  package var scaleFormat: FloatFormat
+  package var factors: PanelFactors
   /// Elements of a row, whole groups.
   package var columns: Int
 
-  package init(bits: Int, groupSize: Int, scaleFormat: FloatFormat, columns: Int) {
-    (self.bits, self.groupSize, self.scaleFormat) = (bits, groupSize, scaleFormat)
+  package init(bits: Int, groupSize: Int, factors: PanelFactors, columns: Int) {
+    (self.bits, self.groupSize, self.factors) = (bits, groupSize, factors)
     self.columns = columns
+  }
+
+  /// Bytes of a panel.
+  package var panelBytes: Int {
+    let groups = columns / groupSize
+    let heads = (groups + factors.groups - 1) / factors.groups
+    return heads * factors.headBytes + groups * Panel.width * groupSize * bits / 8
+  }
+
+  /// Bytes from the beginning of a panel to the head of a group.
+  package func headOffset(of group: Int) -> Int {
+    group / factors.groups * (factors.headBytes + factors.groups * Panel.width * groupSize * bits / 8)
   }
 }
 

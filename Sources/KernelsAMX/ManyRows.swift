@@ -62,7 +62,7 @@ func panelOfBytes(_ p: Pass, _ block: Int) -> UnsafeRawPointer {
   let out = UnsafeMutableRawPointer(mutating: p.factors) - 16 * paddedColumns(p.blocks * block)
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
   for j in stride(from: p.blocks - 1, through: 0, by: -1) {
-    let (source, target) = (p.panel + 8 * block * j + (p.isShared ? j >> 1 : j) * p.gap, out + 16 * block * j)
+    let (source, target) = (p.panel + 8 * block * j + j &>> p.gapShift * p.gap, out + 16 * block * j)
     @inline(__always)
     func words(_ i: Int) -> __m512i { _mm512_loadu_si512(source + 64 * i) }
     @inline(__always)
@@ -104,10 +104,10 @@ private func step(_ p: Pass, _ j: Int, block: Int, isFirst: Bool, _ room: Unsafe
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   // Those of the block before are still read.
   let sums = room + (j & 1) * tileBytes
-  let weights = p.panel + 16 * block * j + (p.isShared ? j >> 1 : j) * p.gap
+  let weights = p.panel + 16 * block * j + j &>> p.gapShift * p.gap
   multiplyTiles(p.x + j * block, p.stride, weights, block, into: sums)
   // Of many rows they are floats.
-  let factors = (p.factors + (p.isShared ? j >> 1 : j) * p.factorStep).assumingMemoryBound(to: Float.self)
+  let factors = (p.factors + j &>> p.factorShift * p.factorStep).assumingMemoryBound(to: Float.self)
   let (scale, bias) = (load(factors, 0), load(factors, 16))
   let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)
   let total = p.totals + 16 * (j & 15)

@@ -79,10 +79,10 @@ package func multiplyInt8Interleaved(
     } else {
       for r in 0..<x.count {
         let one: PanelRow = (
-          panel: panel, blocks: shape.columns / block, scaleFormat: shape.scaleFormat,
-          isShared: shape.groupSize > block, x: x.base + r * x.rowBytes, a: a, c: c, totals: totals
+          panel: panel, blocks: shape.columns / block, isShared: shape.groupSize > block,
+          x: x.base + r * x.rowBytes, a: a, c: c, totals: totals
         )
-        multiplyRow(one, shape.bits, block)
+        multiplyRow(one, shape, block)
         _mm512_mask_storeu_ps(
           output.base + r * output.stride, tailMask(count), sumOfSlots(totals, one.blocks))
       }
@@ -105,30 +105,44 @@ func pass(
 ) -> Pass {
   let (bits, columns) = (shape.bits, shape.columns)
   let block = blockSize(shape.groupSize)
-  let (half, perGroup) = (factorBytes(shape.scaleFormat), shape.groupSize / block)
+  let (headBytes, perGroup) = (shape.factors.headBytes, shape.groupSize / block)
   let (blocks, a, weights) = (columns / block, paddedColumns(columns), blockBytes(block, bits))
   // Weights in scratch are at a distance from the sums at which loads do not look, modulo 4 KiB, like what was just stored:
   // with the near prefetches 512 rows of x are 5 to 7 % faster so. Eight would not pay for the copy.
   let isMany = x.count >= 32
+  let (inHead, isShared) = (shape.factors.groups - 1, perGroup > 1)
   var p: Pass = (
-    panel: panel + 2 * half, gap: 2 * half, isShared: perGroup > 1, blocks: blocks, x: x.base,
+    panel: panel + headBytes, gap: headBytes,
+    gapShift: headMask(shape.factors, isShared: isShared).nonzeroBitCount, blocks: blocks, x: x.base,
     stride: x.rowBytes, a: a, c: a + 4 * paddedBlocks(columns, block), factors: panel,
-    factorStep: 2 * half + perGroup * weights, scaleFormat: shape.scaleFormat,
+    factorStep: headBytes + perGroup * weights, factorShift: isShared ? 1 : 0, scaleFormat: .f32,
     totals: (scratch + int8PanelBytes(columns, block) - totalBytes()).assumingMemoryBound(to: Float.self),
     next: next, last: last, share: (last - next) / (blocks * passCount(x.count)) + 1, isFar: !isMany, y: y,
     mask: tailMask(outputs)
   )
   let isWhole = bits == 4 || bits == 8
-  guard !isWhole || isMany else { return p }
-  var (at, out) = (panel, scratch)
+  let isMoved = !isWhole || isMany
+  if case .pairs(let format) = shape.factors, !isMoved {
+    p.scaleFormat = format
+    return p
+  }
+  var (at, head, out) = (panel, panel, scratch)
   var floats = scratch + 16 * paddedColumns(columns)
-  (p.panel, p.gap) = (UnsafeRawPointer(scratch), 0)
-  (p.factors, p.factorStep, p.scaleFormat) = (UnsafeRawPointer(floats), 128, .f32)
-  for _ in 0..<columns / shape.groupSize {
-    _mm512_storeu_ps(floats, factors(at, shape.scaleFormat))
-    _mm512_storeu_ps(floats + 64, factors(at + half, shape.scaleFormat))
+  if isMoved { (p.panel, p.gap) = (UnsafeRawPointer(scratch), 0) }
+  (p.factors, p.factorStep) = (UnsafeRawPointer(floats), 128)
+  for group in 0..<columns / shape.groupSize {
+    if group & inHead == 0 {
+      head = at
+      at += headBytes
+    }
+    let (scale, bias) = factors(head, group & inHead, shape.factors, bits)
+    _mm512_storeu_ps(floats, scale)
+    _mm512_storeu_ps(floats + 64, bias)
     floats += 128
-    at += 2 * half
+    guard isMoved else {
+      at += perGroup * weights
+      continue
+    }
     for _ in 0..<perGroup {
       if isWhole { copyRegisters(at, weights, out) } else { unpack(at, bits, block, out) }
       out += blockBytes(block, wholeBits(bits))
@@ -173,23 +187,26 @@ func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutab
 /// Row by row while the panel is in the first-level cache: a row takes less than half of the time that the panel took to
 /// get there, so rows in pairs would not be worth their own functions.
 typealias PanelRow = (
-  panel: UnsafeRawPointer, blocks: Int, scaleFormat: FloatFormat, isShared: Bool, x: UnsafeRawPointer, a: Int,
-  c: Int, totals: UnsafeMutablePointer<Float>
+  panel: UnsafeRawPointer, blocks: Int, isShared: Bool, x: UnsafeRawPointer, a: Int, c: Int,
+  totals: UnsafeMutablePointer<Float>
 )
 
 /// - Parameters:
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
-  var at = p.panel
-  let half = factorBytes(p.scaleFormat)
+func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFactors) {
+  var (at, head) = (p.panel, p.panel)
   var (scale, bias) = (_mm512_setzero_ps(), _mm512_setzero_ps())
+  let inHead = headMask(kind, isShared: p.isShared)
   for j in 0..<p.blocks {
+    if j & inHead == 0 {
+      head = at
+      at += kind.headBytes
+    }
     // A group of 128 is two blocks of 64 with the same scale.
     if !p.isShared || j & 1 == 0 {
-      (scale, bias) = (factors(at, p.scaleFormat), factors(at + half, p.scaleFormat))
-      at += 2 * half
+      (scale, bias) = factors(head, j & inHead, kind, low + high)
     }
     let x = p.x + j * block
     var products = plane(at, x, low, block, _mm512_castps_si512(widener))
@@ -211,8 +228,33 @@ func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
 
 /// As `factors`, for what both levels of x86 share.
 @inline(__always)
-func sixteenFactors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> SIMD16<Float> {
-  factors(base, format)
+func sixteenFactors(
+  _ head: UnsafeRawPointer, _ group: Int, _ kind: PanelFactors, _ bits: Int
+) -> (scales: SIMD16<Float>, biases: SIMD16<Float>) { factors(head, group, kind, bits) }
+
+/// The scales and biases of a head's group.
+@inline(__always)
+func factors(
+  _ head: UnsafeRawPointer, _ group: Int, _ kind: PanelFactors, _ bits: Int
+) -> (scales: __m512, biases: __m512) {
+  switch kind {
+  case .pairs(let format): return (factors(head, format), factors(head + factorBytes(format), format))
+  case .halves:
+    let scales = factors(head + 32 * group, .f16)
+    return (scales, _mm512_mul_ps(scales, _mm512_set1_ps(middle(bits))))
+  case .bytes:
+    let codes = head + 64 + 32 * group
+    return (
+      _mm512_mul_ps(factors(head, .f16), bytes(codes)),
+      _mm512_mul_ps(factors(head + 32, .f16), bytes(codes + 16))
+    )
+  }
+}
+
+/// Sixteen bytes as floats.
+@inline(__always)
+private func bytes(_ base: UnsafeRawPointer) -> __m512 {
+  _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(base.loadUnaligned(as: __m128i.self)))
 }
 
 /// Sixteen scales or biases.

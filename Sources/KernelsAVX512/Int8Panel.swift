@@ -47,9 +47,9 @@ package func multiplyInt8Panel(
     prefetch(groups.biases + weights.count * groups.rowBytes + 64 * line)
   }
   let first: Pass = (
-    panel: UnsafeRawPointer(panel), gap: 0, isShared: false, blocks: blocks, x: x.base, stride: x.rowBytes,
+    panel: UnsafeRawPointer(panel), gap: 0, gapShift: 0, blocks: blocks, x: x.base, stride: x.rowBytes,
     a: a, c: a + 4 * paddedBlocks(columns, block), factors: UnsafeRawPointer(factors), factorStep: 128,
-    scaleFormat: .f32,
+    factorShift: 0, scaleFormat: .f32,
     totals: factors + 32 * factorBlocks(columns, block), next: next, last: last, share: share, isFar: isFew,
     y: y, mask: tailMask(weights.count)
   )
@@ -258,15 +258,15 @@ func interleave(
 
 // MARK: Products
 
-/// Some rows of x by a panel. `panel` is where the first block's weights are; `gap` bytes are between those of each block and
-/// the next, or of each two if they share their factors. `factors` is where its scales are, which its biases follow, and
-/// `factorStep` bytes after it are those of the next block, or of the next two that share them. `a` and `c` are where a row of x has its scales and its sums; the
-/// memory from `next` to `last` is prefetched, `share` bytes with each block, `isFar` into the second-level cache. Results go
-/// to `y`, where `mask` has an output.
+/// Some rows of x by a panel. `panel` is where the first block's weights are; `gap` bytes are between each 2^`gapShift` blocks
+/// and the next. `factors` is where the first block's scales are, which its biases follow, and `factorStep` bytes after them are
+/// others, for each 2^`factorShift` blocks. `a` and `c` are where a row of x has its scales and its sums; the memory from `next`
+/// to `last` is prefetched, `share` bytes with each block, `isFar` into the second-level cache. Results go to `y`, where `mask`
+/// has an output.
 typealias Pass = (
-  panel: UnsafeRawPointer, gap: Int, isShared: Bool, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int,
-  c: Int,
-  factors: UnsafeRawPointer, factorStep: Int, scaleFormat: FloatFormat, totals: UnsafeMutablePointer<Float>,
+  panel: UnsafeRawPointer, gap: Int, gapShift: Int, blocks: Int, x: UnsafeRawPointer, stride: Int, a: Int,
+  c: Int, factors: UnsafeRawPointer, factorStep: Int, factorShift: Int, scaleFormat: FloatFormat,
+  totals: UnsafeMutablePointer<Float>,
   next: UnsafeRawPointer, last: UnsafeRawPointer, share: Int, isFar: Bool, y: Output, mask: __mmask16
 )
 
@@ -369,7 +369,7 @@ private func step(
   _ p: Pass, _ j: Int, rows: Int, bits: Int, block: Int, isFirst: Bool, ends: Merge
 ) {
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
-  let weights = p.panel + 2 * block * bits * j + (p.isShared ? j >> 1 : j) * p.gap
+  let weights = p.panel + 2 * block * bits * j + j &>> p.gapShift * p.gap
   let x = p.x + j * block
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
   let start = _mm512_castps_si512(widener)
@@ -419,7 +419,7 @@ private func step(
     (p0, p1) = (_mm512_add_epi32(p0, h0), _mm512_add_epi32(p1, h1))
     (p2, p3) = (_mm512_add_epi32(p2, h2), _mm512_add_epi32(p3, h3))
   }
-  let factor = p.factors + (p.isShared ? j >> 1 : j) * p.factorStep
+  let factor = p.factors + j &>> p.factorShift * p.factorStep
   let scale = factors(factor, p.scaleFormat)
   let bias = factors(factor + factorBytes(p.scaleFormat), p.scaleFormat)
   let (a, c) = (p.x + p.a + 4 * j, p.x + p.c + 4 * j)

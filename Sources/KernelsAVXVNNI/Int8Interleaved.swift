@@ -12,9 +12,9 @@ private typealias Halves = (__m256i, __m256i)
 typealias PanelRow = (
   panel: UnsafeRawPointer, shape: PanelShape, x: UnsafeRawPointer, totals: UnsafeMutablePointer<Float>
 )
-/// A panel's weights as nibbles or bytes, block after block, and what is `gap` bytes long before each group's first.
+/// A panel's weights as nibbles or bytes, block after block, with `gap` bytes before those whose number has no bit of `inHead`.
 typealias Pass = (
-  weights: UnsafeRawPointer, isNibbles: Bool, gap: Int, isShared: Bool, columns: Int, block: Int,
+  weights: UnsafeRawPointer, isNibbles: Bool, gap: Int, inHead: Int, columns: Int, block: Int,
   factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>
 )
 
@@ -36,7 +36,7 @@ package func multiplyInt8Interleaved(
     } else {
       for r in 0..<x.count {
         multiplyRow(
-          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape.bits,
+          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape,
           blockSize(shape.groupSize))
         storeSums(totals, count, output.base + r * output.stride)
       }
@@ -87,6 +87,40 @@ private func fold(
   _mm256_storeu_ps(total, _mm256_fmadd_ps(biases, _mm256_set1_ps(c.loadUnaligned(as: Float.self)), sum))
 }
 
+/// Scales or biases of outputs 0-7 and 8-15.
+typealias Factors = (__m256, __m256)
+
+/// The scales and biases of a head's group.
+@inline(__always)
+func factors(
+  _ head: UnsafeRawPointer, _ group: Int, _ kind: PanelFactors, _ bits: Int
+) -> (scales: Factors, biases: Factors) {
+  @inline(__always)
+  func both(_ base: UnsafeRawPointer, _ format: FloatFormat) -> Factors {
+    (factors(base, format), factors(base + 8 * format.bytes, format))
+  }
+  @inline(__always)
+  func product(_ a: Factors, _ b: Factors) -> Factors { (a.0 * b.0, a.1 * b.1) }
+  switch kind {
+  case .pairs(let format): return (both(head, format), both(head + factorBytes(format), format))
+  case .halves:
+    let (scales, middle) = (both(head + 32 * group, .f16), _mm256_set1_ps(middle(bits)))
+    return (scales, product(scales, (middle, middle)))
+  case .bytes:
+    let codes = head + 64 + 32 * group
+    return (
+      product(both(head, .f16), (bytes(codes), bytes(codes + 8))),
+      product(both(head + 32, .f16), (bytes(codes + 16), bytes(codes + 24)))
+    )
+  }
+}
+
+/// Eight bytes as floats.
+@inline(__always)
+private func bytes(_ base: UnsafeRawPointer) -> __m256 {
+  _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(base.loadUnaligned(as: Int64.self))))
+}
+
 /// Eight scales or biases.
 @inline(__always)
 func factors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> __m256 {
@@ -118,19 +152,21 @@ private func highNibbles(_ bytes: __m256i) -> __m256i {
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
+func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFactors) {
   let (shape, x, totals) = (p.shape, p.x, p.totals)
-  let (blocks, place, format) = (shape.columns / block, places(shape.columns, block), shape.scaleFormat)
+  let (blocks, place, isShared) = (
+    shape.columns / block, places(shape.columns, block), shape.groupSize > block
+  )
   clearSlots(from: blocks, totals)
-  var at = p.panel
-  let (part, zero) = (factorBytes(format) / 2, _mm256_setzero_ps())
+  var (at, head) = (p.panel, p.panel)
+  let (inHead, zero) = (headMask(kind, isShared: isShared), _mm256_setzero_ps())
   var (scales, biases) = ((zero, zero), (zero, zero))
   for j in 0..<blocks {
-    if shape.groupSize == block || j & 1 == 0 {
-      scales = (factors(at, format), factors(at + part, format))
-      biases = (factors(at + 2 * part, format), factors(at + 3 * part, format))
-      at += 4 * part
+    if j & inHead == 0 {
+      head = at
+      at += kind.headBytes
     }
+    if !isShared || j & 1 == 0 { (scales, biases) = factors(head, j & inHead, kind, low + high) }
     let values = x + j * block
     var products = planeSums(at, values, low, block)
     if high > 0 {
@@ -190,15 +226,23 @@ func unpacked(
   _ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeMutableRawPointer,
   _ floats: UnsafeMutablePointer<Float>, _ totals: UnsafeMutablePointer<Float>
 ) -> Pass {
-  let (block, part) = (blockSize(shape.groupSize), factorBytes(shape.scaleFormat) / 2)
+  let (block, inHead) = (blockSize(shape.groupSize), shape.factors.groups - 1)
   let isWhole = shape.bits == 4 || shape.bits == 8
-  var (at, target, out) = (panel, floats, scratch)
-  for _ in 0..<shape.columns / shape.groupSize {
+  let headBytes = shape.factors.headBytes
+  var (at, head, target, out) = (panel, panel, floats, scratch)
+  for group in 0..<shape.columns / shape.groupSize {
+    if group & inHead == 0 {
+      head = at
+      at += headBytes
+    }
+    let (scales, biases) = factors(head, group & inHead, shape.factors, shape.bits)
     for _ in 0..<shape.groupSize / block {
-      for i in 0..<4 { _mm256_storeu_ps(target + 8 * i, factors(at + part * i, shape.scaleFormat)) }
+      _mm256_storeu_ps(target, scales.0)
+      _mm256_storeu_ps(target + 8, scales.1)
+      _mm256_storeu_ps(target + 16, biases.0)
+      _mm256_storeu_ps(target + 24, biases.1)
       target += 32
     }
-    at += 4 * part
     for _ in 0..<shape.groupSize / block {
       switch shape.bits {
       case 2: unpackPlanes(at, block, low: 2, high: 0, out)
@@ -212,9 +256,9 @@ func unpacked(
     }
   }
   return (
-    weights: isWhole ? panel + 4 * part : UnsafeRawPointer(scratch), isNibbles: shape.bits == 4,
-    gap: isWhole ? 4 * part : 0, isShared: shape.groupSize > block, columns: shape.columns, block: block,
-    factors: floats, totals: totals
+    weights: isWhole ? panel + headBytes : UnsafeRawPointer(scratch), isNibbles: shape.bits == 4,
+    gap: isWhole ? headBytes : 0, inHead: headMask(shape.factors, isShared: shape.groupSize > block),
+    columns: shape.columns, block: block, factors: floats, totals: totals
   )
 }
 
@@ -262,7 +306,7 @@ private func many(
     let row = x.base + r * x.rowBytes
     var w = p.weights
     for j in 0..<blocks {
-      if j > 0, !p.isShared || j & 1 == 0 { w += p.gap }
+      if j > 0, j & p.inHead == 0 { w += p.gap }
       let s = fourRows(w, row + j * block, x.rowBytes, block: block, isNibbles: isNibbles)
       w += blockBytes(block, isNibbles ? 4 : 8)
       let factor = p.factors + 32 * j

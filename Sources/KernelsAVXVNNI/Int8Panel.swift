@@ -43,10 +43,15 @@ func interleaveRows(_ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutab
   }
 }
 
-/// Sixteen scales or biases.
+/// As `factors`, for what both levels of x86 share.
 @inline(__always)
-func sixteenFactors(_ base: UnsafeRawPointer, _ format: FloatFormat) -> SIMD16<Float> {
-  SIMD16(lowHalf: factors(base, format), highHalf: factors(base + 8 * format.bytes, format))
+func sixteenFactors(
+  _ head: UnsafeRawPointer, _ group: Int, _ kind: PanelFactors, _ bits: Int
+) -> (scales: SIMD16<Float>, biases: SIMD16<Float>) {
+  let (scales, biases) = factors(head, group, kind, bits)
+  return (
+    SIMD16(lowHalf: scales.0, highHalf: scales.1), SIMD16(lowHalf: biases.0, highHalf: biases.1)
+  )
 }
 
 // MARK: Planes

@@ -13,9 +13,9 @@ typealias Eight = (Sums, Sums, Sums, Sums, Sums, Sums, Sums, Sums)
 typealias PanelRow = (
   panel: UnsafeRawPointer, shape: PanelShape, x: UnsafeRawPointer, totals: UnsafeMutablePointer<Float>
 )
-/// A panel's weights as nibbles or bytes, block after block, and what is `gap` bytes long before each group's first.
+/// A panel's weights as nibbles or bytes, block after block, with `gap` bytes before those whose number has no bit of `inHead`.
 typealias Pass = (
-  weights: UnsafeRawPointer, bits: Int, gap: Int, isShared: Bool, columns: Int, block: Int,
+  weights: UnsafeRawPointer, bits: Int, gap: Int, inHead: Int, columns: Int, block: Int,
   factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>
 )
 
@@ -35,7 +35,7 @@ package func multiplyInt8Interleaved(
     } else {
       for r in 0..<x.count {
         multiplyRow(
-          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape.bits,
+          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape,
           blockSize(shape.groupSize))
         storeSums(totals, count, output.base + r * output.stride)
       }
@@ -65,7 +65,7 @@ package func multiplyInt8Panel(
   }
   prefetchBytes(weights.packed + weights.count * weights.rowBytes, scratch.aheadRows * weights.rowBytes)
   let pass: Pass = (
-    weights: UnsafeRawPointer(scratch.base), bits: weights.bits, gap: 0, isShared: false,
+    weights: UnsafeRawPointer(scratch.base), bits: weights.bits, gap: 0, inHead: 0,
     columns: weights.columns, block: block, factors: place.factors, totals: place.totals(blocks)
   )
   manyRows(pass, x, weights.count, y)
@@ -129,24 +129,28 @@ private func clearSlots(from blocks: Int, _ totals: UnsafeMutablePointer<Float>)
 ///   - low: bits of the first plane.
 ///   - high: bits of the second, or 0.
 @inline(__always)
-func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int) {
+func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFactors) {
   let (shape, x, totals) = (p.shape, p.x, p.totals)
-  let (blocks, place, format) = (shape.columns / block, places(shape.columns, block), shape.scaleFormat)
+  let (blocks, place, isShared) = (
+    shape.columns / block, places(shape.columns, block), shape.groupSize > block
+  )
   clearSlots(from: blocks, totals)
-  var at = p.panel
-  let zero = Four.zero
+  var (at, head) = (p.panel, p.panel)
+  let (inHead, zero) = (headMask(kind, isShared: isShared), Four.zero)
   var (scales, biases) = ((zero, zero, zero, zero), (zero, zero, zero, zero))
   for j in 0..<blocks {
-    if shape.groupSize == block || j & 1 == 0 {
-      let half = at + factorBytes(format)
-      scales = (
-        factors(at, format, 0), factors(at, format, 4), factors(at, format, 8), factors(at, format, 12)
-      )
-      biases = (
-        factors(half, format, 0), factors(half, format, 4), factors(half, format, 8),
-        factors(half, format, 12)
-      )
-      at = half + factorBytes(format)
+    if j & inHead == 0 {
+      head = at
+      at += kind.headBytes
+    }
+    if !isShared || j & 1 == 0 {
+      @inline(__always)
+      func four(_ first: Int) -> (scales: Four, biases: Four) {
+        factors(head, j & inHead, kind, low + high, first)
+      }
+      let (a, b, c, d) = (four(0), four(4), four(8), four(12))
+      scales = (a.scales, b.scales, c.scales, d.scales)
+      biases = (a.biases, b.biases, c.biases, d.biases)
     }
     let values = x + j * block
     var products = planeSums(at, values, low, block)
@@ -237,20 +241,25 @@ private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: In
 /// A kept panel for many rows: scales and biases as floats, and narrow weights as bytes, in scratch.
 @inline(never)
 func unpacked(_ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeMutableRawPointer) -> Pass {
-  let (block, half) = (blockSize(shape.groupSize), factorBytes(shape.scaleFormat))
+  let (block, headBytes) = (blockSize(shape.groupSize), shape.factors.headBytes)
   let (blocks, isWhole) = (shape.columns / block, shape.bits == 4 || shape.bits == 8)
   let place = room(scratch, shape.columns)
-  var (at, target) = (panel, place.factors)
+  var (at, head, target) = (panel, panel, place.factors)
   var out = scratch
-  for _ in 0..<shape.columns / shape.groupSize {
+  for group in 0..<shape.columns / shape.groupSize {
+    let inHead = group % shape.factors.groups
+    if inHead == 0 {
+      head = at
+      at += headBytes
+    }
     for _ in 0..<shape.groupSize / block {
       for i in 0..<4 {
-        store(factors(at, shape.scaleFormat, 4 * i), target + 4 * i)
-        store(factors(at + half, shape.scaleFormat, 4 * i), target + 16 + 4 * i)
+        let four = factors(head, inHead, shape.factors, shape.bits, 4 * i)
+        store(four.scales, target + 4 * i)
+        store(four.biases, target + 16 + 4 * i)
       }
       target += 32
     }
-    at += 2 * half
     for _ in 0..<shape.groupSize / block {
       switch shape.bits {
       case 2: unpackPlanes(at, block, low: 2, high: 0, out)
@@ -264,9 +273,9 @@ func unpacked(_ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeM
     }
   }
   return (
-    weights: isWhole ? panel + 2 * half : UnsafeRawPointer(scratch), bits: isWhole ? shape.bits : 0,
-    gap: isWhole ? 2 * half : 0, isShared: shape.groupSize > block, columns: shape.columns, block: block,
-    factors: place.factors, totals: place.totals(blocks)
+    weights: isWhole ? panel + headBytes : UnsafeRawPointer(scratch), bits: isWhole ? shape.bits : 0,
+    gap: isWhole ? headBytes : 0, inHead: headMask(shape.factors, isShared: shape.groupSize > block),
+    columns: shape.columns, block: block, factors: place.factors, totals: place.totals(blocks)
   )
 }
 
@@ -314,7 +323,7 @@ private func many(
     let row = x.base + r * x.rowBytes
     var w = p.weights
     for j in 0..<blocks {
-      if j > 0, !p.isShared || j & 1 == 0 { w += p.gap }
+      if j > 0, j & p.inHead == 0 { w += p.gap }
       let products = fourRows(w, row + j * block, x.rowBytes, block: block, isNibbles: isNibbles)
       w += blockBytes(block, isNibbles ? 4 : 8)
       let factor = p.factors + 32 * j

@@ -9,9 +9,7 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
   let (bits, block) = (shape.bits, blockSize(shape.groupSize))
   // The planes of a block (PanelMaking).
   let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
-  let half = factorBytes(shape.scaleFormat)
-  let groupBytes = 2 * half + blockBytes(shape.groupSize, bits)
-  let panelBytes = int8InterleavedBytes(shape)
+  let (kind, panelBytes) = (shape.factors, shape.panelBytes)
   let bytesTogether = isPaired ? 8 : 4
   for index in 0..<out.count {
     let column = Int(out.columns[index])
@@ -25,9 +23,12 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
     }
     let (lower, upper) = (field(low), field(max(1, bits - low)))
     let (lowMask, highMask) = (UInt8.max >> UInt8(8 - low), UInt8.max >> UInt8(8 - max(1, bits - low)))
-    var group = weights.base + column / shape.groupSize * groupBytes
+    let group = column / shape.groupSize
+    let inHead = group % kind.groups
+    var head = weights.base + shape.headOffset(of: group)
     for o in stride(from: 0, to: weights.count, by: Panel.width) {
-      let plane = group + 2 * half + inGroup / block * blockBytes(block, bits)
+      var plane = head + kind.headBytes + inHead * blockBytes(shape.groupSize, bits)
+      plane += inGroup / block * blockBytes(block, bits)
       let target = out.base + index * OutlierList.outputs + o
       for lane in 0..<min(Panel.width, weights.count - o) {
         let at = plane + bytesTogether * lane
@@ -38,12 +39,10 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
         }
         // Those of 8 bits are kept as signed ones.
         if bits == 8 { q ^= 128 }
-        let (scale, bias) = (
-          scalar(group, shape.scaleFormat, lane), scalar(group + half, shape.scaleFormat, lane)
-        )
-        target[lane] = scale * Float(q) + bias
+        let (scales, biases) = factors(head, inHead, kind, bits, lane & ~3)
+        target[lane] = scales[lane & 3] * Float(q) + biases[lane & 3]
       }
-      group += panelBytes
+      head += panelBytes
     }
   }
 }

@@ -108,6 +108,29 @@ func factors(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> F
   }
 }
 
+/// Four scales and biases of a head's group, from output `first` on.
+@inline(__always)
+func factors(
+  _ head: UnsafeRawPointer, _ group: Int, _ kind: PanelFactors, _ bits: Int, _ first: Int
+) -> (scales: Four, biases: Four) {
+  switch kind {
+  case .pairs(let format):
+    return (factors(head, format, first), factors(head + factorBytes(format), format, first))
+  case .halves:
+    let scales = factors(head + 32 * group, .f16, first)
+    return (scales, scales * Four(repeating: middle(bits)))
+  case .bytes:
+    let codes = head + 64 + 32 * group + first
+    return (
+      factors(head, .f16, first) * byteFloats(codes), factors(head + 32, .f16, first) * byteFloats(codes + 16)
+    )
+  }
+}
+
+/// Four bytes as floats.
+@inline(__always)
+private func byteFloats(_ base: UnsafeRawPointer) -> Four { Four(base.loadUnaligned(as: SIMD4<UInt8>.self)) }
+
 /// Element `index` of an array of scales or biases.
 @inline(__always)
 func scalar(_ base: UnsafeRawPointer, _ format: FloatFormat, _ index: Int) -> Float {

@@ -12,9 +12,8 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
   let (groupShift, blockShift) = (shape.groupSize.trailingZeroBitCount, block.trailingZeroBitCount)
   // The planes of a block (PanelMaking).
   let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
-  let half = factorBytes(shape.scaleFormat)
-  let groupBytes = 2 * half + blockBytes(shape.groupSize, bits)
-  let panelBytes = int8InterleavedBytes(shape)
+  let (factors, groupBytes) = (shape.factors, blockBytes(shape.groupSize, bits))
+  let (inHead, panelBytes) = (factors.groups - 1, shape.panelBytes)
   /// Where a plane of `width` bits has an element of the sixteen outputs: the bytes before its words, and its place in them.
   @inline(__always)
   func field(_ width: Int, _ place: Int) -> (bytes: Int, shift: SIMD16<UInt32>, mask: SIMD16<UInt32>) {
@@ -33,8 +32,10 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
     let place = bits <= 4 ? (column & inBlock) &>> 1 + (column & 1) &<< (blockShift - 1) : column & inBlock
     let lower = field(low, place)
     let upper = isSplit ? field(bits - low, place) : lower
-    var group = weights.base + column &>> groupShift * groupBytes
-    var plane = group + 2 * half + (column & inGroup) &>> blockShift * blockBytes(block, bits)
+    let group = column &>> groupShift
+    var head = weights.base + shape.headOffset(of: group)
+    var plane = head + factors.headBytes + (group & inHead) * groupBytes
+    plane += (column & inGroup) &>> blockShift * blockBytes(block, bits)
     var target = UnsafeMutableRawPointer(out.base + index * OutlierList.outputs)
     for _ in 0..<panels {
       var q = (plane + lower.bytes).loadUnaligned(as: SIMD16<UInt32>.self) &>> lower.shift & lower.mask
@@ -42,9 +43,9 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
         let words = (plane + blockBytes(block, low) + upper.bytes).loadUnaligned(as: SIMD16<UInt32>.self)
         q |= (words &>> upper.shift & upper.mask) &<< highShift
       }
-      let value = sixteenFactors(group, shape.scaleFormat) * float(q)
-      target.storeBytes(of: value + sixteenFactors(group + half, shape.scaleFormat), as: SIMD16<Float>.self)
-      group += panelBytes
+      let (scales, biases) = sixteenFactors(head, group & inHead, factors, bits)
+      target.storeBytes(of: scales * float(q) + biases, as: SIMD16<Float>.self)
+      head += panelBytes
       plane += panelBytes
       target += 4 * Panel.width
     }

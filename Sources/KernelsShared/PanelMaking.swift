@@ -3,6 +3,8 @@
 //   panel, for each group:      [ scales of outputs 0-15 | biases of outputs 0-15 ]   as in the checkpoint
 //     for each block of it:     [ plane ] or [ plane | plane ]
 //
+// Blocks of a GGUF file keep their own scales (`PanelFactors`): then some groups have one head, which stands before the first.
+//
 // Widths are one plane of 2, 4 or 8 bits, or a plane of the low bits and one of the rest: 3 = 2 + 1, 5 = 4 + 1, 6 = 4 + 2. In
 // which order a plane has the fields of a block is the level's own (`interleaveRows`, `writePlanes`).
 
@@ -16,34 +18,42 @@ func factorBytes(_ format: FloatFormat) -> Int { Panel.width * format.bytes }
 @inline(__always)
 func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
 
+/// What a group of elements around zero has as its bias, in units of its scale.
+@inline(__always)
+func middle(_ bits: Int) -> Float { -Float(1 << (bits - 1)) }
+
 /// Bits of the elements from which a panel is made: nibbles or bytes.
 @inline(__always)
 func wholeBits(_ bits: Int) -> Int { bits <= 4 ? 4 : 8 }
 
+/// Blocks with one head, less one.
+@inline(__always)
+func headMask(_ factors: PanelFactors, isShared: Bool) -> Int { factors.groups * (isShared ? 2 : 1) - 1 }
+
 /// Bytes of a kept panel of sixteen outputs.
-package func int8InterleavedBytes(_ shape: PanelShape) -> Int {
-  shape.columns / shape.groupSize
-    * (2 * factorBytes(shape.scaleFormat) + blockBytes(shape.groupSize, shape.bits))
-}
+package func int8InterleavedBytes(_ shape: PanelShape) -> Int { shape.panelBytes }
 
 /// Writes the panel of at most sixteen rows to `out`, 64-byte aligned; outputs that are not there repeat the last. Panels have
 /// no scalar twin: `Reference.multiplyInt8` is that of their products.
 ///
 /// - Parameters:
 ///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
-///   - bits: the panel's.
+///   - shape: of the panel; heads without pairs are left to others.
 ///   - scratch: `int8PanelBytes`.
 package func interleaveInt8(
-  _ weights: QuantizedRows, _ bits: Int, into out: UnsafeMutableRawPointer, scratch: UnsafeMutableRawPointer
+  _ weights: QuantizedRows, _ shape: PanelShape, into out: UnsafeMutableRawPointer,
+  scratch: UnsafeMutableRawPointer
 ) {
-  let groups = weights.groups
+  let (groups, bits) = (weights.groups, shape.bits)
   let block = blockSize(groups.size)
   interleaveRows(weights, bits, into: scratch)
   var (source, target) = (UnsafeRawPointer(scratch), out)
   for group in 0..<weights.columns / groups.size {
-    copyFactors(groups.scales, of: group, weights, into: target)
-    copyFactors(groups.biases, of: group, weights, into: target + factorBytes(groups.format))
-    target += 2 * factorBytes(groups.format)
+    if case .pairs(let format) = shape.factors {
+      copyFactors(groups.scales, of: group, weights, into: target)
+      copyFactors(groups.biases, of: group, weights, into: target + factorBytes(format))
+    }
+    if group % shape.factors.groups == 0 { target += shape.factors.headBytes }
     for _ in 0..<groups.size / block {
       switch bits {
       case 2: writePlanes(source, block, low: 2, high: 0, target)

@@ -190,14 +190,14 @@ extension Check {
     expect(isSame(found, exact, rows * count), "rows", bits, weights.groups.size, groups)
 
     let shape = PanelShape(
-      bits: bits, groupSize: weights.groups.size, scaleFormat: weights.groups.format, columns: columns)
+      bits: bits, groupSize: weights.groups.size, factors: .pairs(weights.groups.format), columns: columns)
     let panelBytes = kept.panelBytes(shape)
     let stored = guardedMemory(2 * panelBytes)
     let scratch = guardedMemory(int8.panelBytes(columns, block))
     for panel in 0..<2 {
       let part = weights.rows(panel == 0 ? 0..<16 : 16..<21)
       let whole = repacked(part, int8)
-      kept.make(whole, bits, stored + panel * panelBytes, scratch)
+      kept.make(whole, shape, stored + panel * panelBytes, scratch)
       guard bits == 4 || bits == 8 else { continue }
       for xRows in Panel.worthwhileRows...rows {
         values.count = xRows

@@ -48,19 +48,12 @@ import Testing
     // More rows than are read at a time for few rows of x, and no whole number of fours.
     let (rows, columns) = (75, 768)
     let bytes = Blocks.random(format, rows * columns / format.values, using: &random)
+    let blocks = try stack(format, bytes, rows, columns)
     let values = Bytes.room(rows * columns)
     for (i, value) in Blocks.values(format, UnsafeRawPointer(bytes.start), rows * columns).enumerated() {
       values.floats[i] = value
     }
-    func view(_ bytes: Bytes, _ type: DType, _ columns: Int) -> TensorView {
-      TensorView(
-        name: "w", dtype: type, shape: [rows, columns],
-        bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count), owner: bytes)
-    }
-    var tensors = WeightTensors(weight: view(bytes, .u8, bytes.count / rows), rows: rows, columns: columns)
-    tensors.blocks = format
-    let blocks = try WeightStack([tensors])
-    let dense = try WeightStack([WeightTensors(dense: view(values, .f32, columns))])
+    let dense = try WeightStack([WeightTensors(dense: view(values, .f32, [rows, columns]))])
     for isa in CPUFeatures.available {
       let context = try ComputeContext(threads: 2, isa: isa)
       for count in [1, 2, 3, 4, 5, 9] {
@@ -75,6 +68,71 @@ import Testing
           #expect(isSame, "\(isa), row \(r) of \(count)")
         }
       }
+    }
+  }
+
+  @Test(arguments: BlockFormat.allCases)
+  func `products in integers with blocks have the bits of the scalar twin, in panels and out of them`(
+    format: BlockFormat
+  ) throws {
+    var random = SeededGenerator(seed: 200 + UInt64(format.rawValue))
+    let rows = 83
+    // Heads of panels that are not full, and sums whose slots have as many blocks as the others or not.
+    for columns in [96, 256, 512, 768].filter({ $0 % format.values == 0 && $0 % 32 == 0 }) {
+      let bytes = Blocks.random(format, rows * columns / format.values, using: &random)
+      let x = (0..<40).map { row in
+        // Outliers, which are multiplied with columns of the weights.
+        (0..<columns).map { Float.random(in: -1...1, using: &random) * ($0 % 61 == row % 7 ? 30 : 1) }
+      }
+      let twin = try ComputeContext(threads: 1, mode: .fast, useReference: true)
+      let expected = products(x, try stack(format, bytes, rows, columns), twin)
+      for isa in CPUFeatures.available {
+        let context = try ComputeContext(threads: 2, isa: isa, mode: .fast)
+        guard let int8 = context.activeInt8 else { continue }
+        let plain = try stack(format, bytes, rows, columns)
+        #expect(products(x, plain, context) == expected, "\(isa), \(columns) columns")
+        let kept = try stack(format, bytes, rows, columns, context.makeArena(identity: []))
+        for count in [1, 2, 3, 4, 7, 8, 9, 31, 40] {
+          let found = products(Array(x[..<count]), kept, context)
+          #expect(found == Array(expected[..<count]), "\(isa), \(columns) columns, \(count) rows")
+        }
+        let shape = kept.parts[0].matrix.panelShape
+        let isKept = shape == nil ? int8.interleaved?.floating != nil : int8.interleaved != nil
+        #expect((kept.parts[0].copiedRows == rows) == isKept)
+      }
+    }
+  }
+
+  @Test func `panels take what the file does, and at most 3 % more where they have its own scales`() {
+    let larger = BlockFormat.allCases.filter { $0.panelBits > 1.03 * $0.fileBits }
+    #expect(
+      larger.map(\.name) == ["Q2_K", "Q3_K", "Q6_K", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"])
+    #expect(BlockFormat.q4K.panelBits == 4.625 && BlockFormat.q80.panelBits == 8.5)
+  }
+
+  private func view(_ bytes: Bytes, _ type: DType, _ shape: [Int]) -> TensorView {
+    TensorView(
+      name: "w", dtype: type, shape: shape,
+      bytes: UnsafeRawBufferPointer(start: bytes.start, count: bytes.count), owner: bytes)
+  }
+
+  private func stack(
+    _ format: BlockFormat, _ bytes: Bytes, _ rows: Int, _ columns: Int, _ arena: PanelArena? = nil
+  ) throws -> WeightStack {
+    var tensors = WeightTensors(
+      weight: view(bytes, .u8, [rows, bytes.count / rows]), rows: rows, columns: columns)
+    tensors.blocks = format
+    return try WeightStack([tensors], arena: arena)
+  }
+
+  /// The bits of products with some rows.
+  private func products(_ x: [[Float]], _ weights: WeightStack, _ context: ComputeContext) -> [[UInt32]] {
+    let (input, output) = (ScratchBuffer(), ScratchBuffer())
+    let (rows, y) = (input.rows(x.count, weights.columns), output.rows(x.count, weights.rows))
+    for (r, values) in x.enumerated() { for (c, value) in values.enumerated() { rows.row(r)[c] = value } }
+    context.multiply(rows, by: weights, into: y)
+    return withExtendedLifetime((input, output)) {
+      (0..<x.count).map { y.values(ofRow: $0).map(\.bitPattern) }
     }
   }
 

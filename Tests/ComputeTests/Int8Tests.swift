@@ -416,13 +416,14 @@ import Testing
 
     func withPanels(_ kernels: InterleavedKernels, of int8: Int8Kernels, _ body: (PanelRows) -> Void) {
       let shape = PanelShape(
-        bits: weights.bits, groupSize: weights.group, scaleFormat: weights.format, columns: weights.columns)
+        bits: weights.bits, groupSize: weights.group, factors: .pairs(weights.format),
+        columns: weights.columns)
       let panelBytes = kernels.panelBytes(shape)
       let stored = Bytes(panels.count * panelBytes)
       let scratch = Bytes(int8.panelBytes(weights.columns, block))
       for (index, panel) in panels.enumerated() {
         let whole = repacked(panel, by: int8)
-        kernels.make(whole.rows, weights.bits, stored.start + index * panelBytes, scratch.start)
+        kernels.make(whole.rows, shape, stored.start + index * panelBytes, scratch.start)
       }
       body(PanelRows(base: stored.start, shape: shape, count: weightRows, aheadBytes: 0))
       #expect(scratch.isIntact && stored.isIntact)

@@ -64,11 +64,11 @@ struct WideQuantizer: Sendable {
 struct InterleavedKernels: Sendable {
   /// Bytes of a panel.
   var panelBytes: @Sendable (_ shape: PanelShape) -> Int
-  /// Makes the panel, whose elements have `bits`, of at most `Panel.width` rows of nibbles (up to 4 bits) or bytes; scratch
+  /// Makes the panel of at most `Panel.width` rows of nibbles (up to 4 bits) or bytes, but for heads that are no pairs; scratch
   /// as for `Int8Kernels.multiplyPanel`.
   var make:
     @Sendable (
-      _ weights: QuantizedRows, _ bits: Int, _ out: UnsafeMutableRawPointer,
+      _ weights: QuantizedRows, _ shape: PanelShape, _ out: UnsafeMutableRawPointer,
       _ scratch: UnsafeMutableRawPointer
     ) -> Void
   /// As `Int8Kernels.multiply` (to the bit).

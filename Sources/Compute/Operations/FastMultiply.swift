@@ -104,9 +104,9 @@ extension ComputeContext {
           base: panels, mode: all.mode, columns: all.columns, count: rows.count,
           aheadBytes: part.aheadBytes(after: rows)), x, y)
     case .affine(let all):
-      if let panels, let multiply = int8.pointee.interleaved?.multiply {
+      if let panels, let shape = part.matrix.panelShape, let multiply = int8.pointee.interleaved?.multiply {
         let weights = PanelRows(
-          base: panels, shape: all.panelShape, count: rows.count, aheadBytes: part.aheadBytes(after: rows))
+          base: panels, shape: shape, count: rows.count, aheadBytes: part.aheadBytes(after: rows))
         let room = scratch.floats(int8.pointee.panelBytes(all.columns, layout.block) / 4)
         multiply(weights, x, y, UnsafeMutableRawPointer(room))
       } else if xRows < Panel.worthwhileRows {

@@ -210,7 +210,7 @@ package struct KernelCheck {
         int8.repack(part.packed, bits, part.count * columns, repacked)
         (part.packed, part.bits, part.rowBytes) = (UnsafeRawPointer(repacked), whole, columns * whole / 8)
       }
-      kept.make(part, bits, panels + index * kept.panelBytes(shape), scratch)
+      kept.make(part, shape, panels + index * kept.panelBytes(shape), scratch)
     }
     let all = PanelRows(base: panels, shape: shape, count: outputs, aheadBytes: 0)
     findings.append(compare(", in panels") { kept.multiply(all, $0, $1, scratch) })

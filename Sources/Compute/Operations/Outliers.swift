@@ -46,8 +46,8 @@ extension ComputeContext {
     _ columns: WeightColumns, of part: WeightStack.Part, _ outputs: Range<Int>, _ scratch: Scratch
   ) {
     if let panels = part.panels(of: outputs), let read = fastKernels?.pointee.interleaved?.columns {
-      guard case .affine(let all) = part.matrix.outline else { return }
-      read(PanelRows(base: panels, shape: all.panelShape, count: outputs.count, aheadBytes: 0), columns)
+      guard let shape = part.matrix.panelShape else { return }
+      read(PanelRows(base: panels, shape: shape, count: outputs.count, aheadBytes: 0), columns)
     } else {
       let (matrix, rows) = part.matrix.readable(outputs, exactly: false, scratch.aside)
       guard case .affine(let all) = matrix else { return }

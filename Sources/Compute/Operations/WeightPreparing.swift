@@ -68,9 +68,14 @@ extension ComputeContext {
         }
       }
     }
-    let (columns, bytes) = (2 * 128, (0..<Panel.width * 256).map { UInt8(truncatingIfNeeded: $0 &* 167) })
+    // Blocks have up to 34 bytes for 32 elements.
+    let (columns, bytes) = (2 * 128, (0..<Panel.width * 272).map { UInt8(truncatingIfNeeded: $0 &* 167) })
     bytes.withUnsafeBytes { bytes in
       guard let base = bytes.baseAddress else { return }
+      for format in BlockFormat.allCases {
+        let matrix = BlockRows(base: base, format: format, count: Panel.width, columns: columns, headRows: 0)
+        all += checksum(ofPanelOf: .blocks(matrix), int8, kernels)
+      }
       for mode in FloatingMode.allCases {
         var matrix = FloatingRows(
           packed: base, rowBytes: columns * mode.bits / 8, scales: base,
@@ -102,13 +107,15 @@ extension ComputeContext {
     of matrix: WeightMatrix, from start: Int, _ layout: Int8Layout, _ int8: Int8Kernels,
     _ kernels: InterleavedKernels, into panel: UnsafeMutableRawPointer, _ scratch: Scratch
   ) {
-    let (matrix, range) = matrix.readable(
+    let (readable, range) = matrix.readable(
       start..<min(start + Panel.width, matrix.rows), exactly: false, scratch.aside)
-    switch matrix {
+    switch readable {
     case .dense, .blocks: break
     case .affine(let all):
+      guard let shape = matrix.panelShape else { break }
       let whole = wholeRows(all.rows(range), layout, int8, scratch)
-      kernels.make(whole.rows, all.bits, panel, whole.scratch)
+      kernels.make(whole.rows, shape, panel, whole.scratch)
+      if case .blocks(let blocks) = matrix { blocks.writeFactors(from: start, into: panel) }
     case .floating(let all):
       let room = scratch.floats(int8.panelBytes(all.columns, layout.block) / 4)
       kernels.floating?.make(all.rows(range), panel, UnsafeMutableRawPointer(room))
@@ -215,7 +222,7 @@ extension InterleavedKernels {
   func panelBytes(of matrix: WeightMatrix) -> Int? {
     switch matrix.outline {
     case .dense, .blocks: nil
-    case .affine(let rows): panelBytes(rows.panelShape)
+    case .affine: matrix.panelShape.map { panelBytes($0) }
     case .floating(let rows): floating.map { $0.panelBytes(rows.mode, rows.columns) }
     }
   }

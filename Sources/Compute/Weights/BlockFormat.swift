@@ -79,11 +79,12 @@ package enum BlockFormat: UInt32, Sendable, CaseIterable {
   /// The form for products in integers.
   var fastForm: Form {
     switch self {
-    case .q40, .q41: .affine(bits: 4, groupSize: 32, scales: .f16)
-    case .q50, .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
-    case .q80, .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
-    case .q4K: .affine(bits: 4, groupSize: 32, scales: .f32)
-    case .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
+    case .q40, .q4K: .affine(bits: 4, groupSize: 32, scales: .f32)
+    case .q41: .affine(bits: 4, groupSize: 32, scales: .f16)
+    case .q50, .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
+    case .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
+    case .q80: .affine(bits: 8, groupSize: 32, scales: .f32)
+    case .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
     case .tq10, .tq20, .q10: .affine(bits: 2, groupSize: 128, scales: .f16)
     case .q20: .affine(bits: 2, groupSize: 64, scales: .f16)
     case .q3K, .iq4NL, .iq4XS, .mxfp4: exactForm
@@ -93,11 +94,23 @@ package enum BlockFormat: UInt32, Sendable, CaseIterable {
   /// Whether the fast mode multiplies the file's own values.
   package var isExactInFastMode: Bool { self != .q2K && self != .q6K }
 
+  /// The fast form's panels of rows with so many columns: its rows, with the file's own scales where it has shorter ones.
+  func panelShape(_ columns: Int) -> PanelShape? {
+    guard case .affine(let bits, let size, let format) = fastForm else { return nil }
+    let factors: PanelFactors =
+      switch self {
+      case .q40, .q50, .q80: .halves
+      case .q4K, .q5K: .bytes
+      default: .pairs(format)
+      }
+    return PanelShape(bits: bits, groupSize: size, factors: factors, columns: columns)
+  }
+
   /// Bits that a number takes in panels, scales and biases included.
   package var panelBits: Double {
-    switch fastForm {
-    case .affine(let bits, let size, let scales): Double(bits) + Double(16 * scales.bytes) / Double(size)
-    case .mxfp4: 4.25
-    }
+    panelShape(256).map { Double($0.panelBytes) / Double(256 * Panel.width / 8) } ?? 4.25
   }
+
+  /// Bits that a number takes in the file.
+  package var fileBits: Double { Double(8 * bytes) / Double(values) }
 }

@@ -67,6 +67,37 @@ struct BlockRows {
     return matrix(form, UnsafeRawPointer(room), rows: rows.count)
   }
 
+  /// Writes the heads of the panel of the rows from one on, where they have the file's own scales; rows that are not there
+  /// repeat the last.
+  func writeFactors(from start: Int, into panel: UnsafeMutableRawPointer) {
+    guard let shape = format.panelShape(columns) else { return }
+    for lane in 0..<Panel.width {
+      let row = source(min(start + lane, count - 1))
+      for block in 0..<columns / format.values {
+        let bytes = row + block * format.bytes
+        let group = block * format.values / shape.groupSize
+        let head = panel + shape.headOffset(of: group)
+        func write(_ half: UInt16, _ offset: Int) {
+          head.storeBytes(of: half, toByteOffset: offset + 2 * lane, as: UInt16.self)
+        }
+        switch shape.factors {
+        case .pairs: break
+        case .halves: write(storedBits(bytes), 32 * (group % 2))
+        case .bytes:
+          write(storedBits(bytes), 0)
+          // What the file takes away.
+          write(storedBits(bytes, 2) ^ 0x8000, 32)
+          for inHead in 0..<8 {
+            let (scale, minimum) = scaleAndMinimum(bytes, inHead)
+            let codes = head + 64 + 32 * inHead + lane
+            codes.storeBytes(of: scale, as: UInt8.self)
+            codes.storeBytes(of: minimum, toByteOffset: 16, as: UInt8.self)
+          }
+        }
+      }
+    }
+  }
+
   /// Rows in a form, whose parts stand one after the other.
   private func matrix(_ form: BlockFormat.Form, _ room: UnsafeRawPointer, rows: Int) -> WeightMatrix {
     let sizes = RowSizes(form, columns: columns)
@@ -145,10 +176,26 @@ private func byte(_ bytes: UnsafeRawPointer, _ offset: Int) -> UInt8 {
   bytes.load(fromByteOffset: offset, as: UInt8.self)
 }
 
+/// The bits of an unaligned half.
+@inline(__always)
+private func storedBits(_ bytes: UnsafeRawPointer, _ offset: Int = 0) -> UInt16 {
+  UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self))
+}
+
 /// An unaligned half.
 @inline(__always)
 private func storedHalf(_ bytes: UnsafeRawPointer, _ offset: Int = 0) -> Float {
-  float(f16: UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
+  float(f16: storedBits(bytes, offset))
+}
+
+/// Of a group of Q4_K and Q5_K, whose eight groups have six bits of each in twelve bytes.
+@inline(__always)
+private func scaleAndMinimum(_ bytes: UnsafeRawPointer, _ group: Int) -> (scale: UInt8, minimum: UInt8) {
+  func stored(_ at: Int) -> UInt8 { byte(bytes, 4 + at) }
+  guard group >= 4 else { return (stored(group) & 63, stored(group + 4) & 63) }
+  return (
+    stored(group + 4) & 15 | (stored(group - 4) >> 6) << 4, stored(group + 4) >> 4 | (stored(group) >> 6) << 4
+  )
 }
 
 /// Bit i of two bytes as 16 in byte i.
@@ -299,14 +346,7 @@ extension BlockRows {
   private func readMinima(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int, isFive: Bool) {
     let (d, least) = (storedHalf(bytes), storedHalf(bytes, 2))
     for group in 0..<8 {
-      func stored(_ at: Int) -> UInt8 { byte(bytes, 4 + at) }
-      let (scale, minimum): (UInt8, UInt8) =
-        group < 4
-        ? (stored(group) & 63, stored(group + 4) & 63)
-        : (
-          stored(group + 4) & 15 | (stored(group - 4) >> 6) << 4,
-          stored(group + 4) >> 4 | (stored(group) >> 6) << 4
-        )
+      let (scale, minimum) = scaleAndMinimum(bytes, group)
       work.set(first / 32 + group, d * Float(scale), -least * Float(minimum))
       for i in stride(from: 0, to: 32, by: 16) {
         let pairs = sixteen(bytes, (isFive ? 48 : 16) + group / 2 * 32 + i)

@@ -124,6 +124,15 @@ enum WeightMatrix {
     return rows.outline
   }
 
+  /// The weights in panels, where they are affine.
+  var panelShape: PanelShape? {
+    switch self {
+    case .dense, .floating: nil
+    case .affine(let rows): rows.panelShape
+    case .blocks(let rows): rows.format.panelShape(rows.columns)
+    }
+  }
+
   /// Some rows in a form that kernels read, and which of that matrix's rows they are: blocks are turned into one in `scratch`.
   ///
   /// - Parameter exactly: with the values of the file; else for products in integers.
