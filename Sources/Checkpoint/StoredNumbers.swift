@@ -42,11 +42,7 @@ extension ModelFolder {
     let stored = storedBlocks
     let all = stored.reduce(0) { $0 + $1.count }
     guard all > 0 else { return nil }
-    let shares = stored.map { "\($0.format.name) \((100 * $0.count + all / 2) / all) %" }.joined(
-      separator: ", ")
-    let rounded = stored.filter { !$0.format.isExactInFastMode }.map(\.format.name)
-    return rounded.isEmpty
-      ? shares : shares + "; the fast mode rounds \(rounded.joined(separator: " and ")) to 8 bits"
+    return stored.map { "\($0.format.name) \((100 * $0.count + all / 2) / all) %" }.joined(separator: ", ")
   }
 
   /// Numbers of config.json that a row may have as its length.

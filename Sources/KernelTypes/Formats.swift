@@ -28,6 +28,11 @@
   case halves
   /// A byte of scale and a byte of bias of each group, under two halves for all of them, by which they are multiplied.
   case bytes
+  /// A signed byte of scale of each group, under a half for all of them, with room for another after it. Zero is the element in
+  /// the middle, as with `halves`.
+  case signedBytes
+  /// A byte of each group, of whose halves the lower is its scale and the higher its bias, under two halves as with `bytes`.
+  case nibbles
 
   /// Groups with one head; the last head may have fewer.
   @inlinable @inline(__always)
@@ -36,6 +41,7 @@
     case .pairs: 1
     case .halves: 2
     case .bytes: 8
+    case .signedBytes, .nibbles: 16
     }
   }
 
@@ -46,6 +52,7 @@
     case .pairs(let format): 2 * Panel.width * format.bytes
     case .halves: groups * 2 * Panel.width
     case .bytes: 4 * Panel.width + groups * 2 * Panel.width
+    case .signedBytes, .nibbles: 4 * Panel.width + groups * Panel.width
     }
   }
 }

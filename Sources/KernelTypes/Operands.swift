@@ -41,7 +41,7 @@ package struct Groups {
   /// Bytes between the scales of neighbouring rows, and between their biases.
   package var rowBytes: Int
   package var format: FloatFormat
-  /// Elements of a group: 32, 64 or 128; 16 where exact products read bytes.
+  /// Elements of a group: 32, 64 or 128; 16 where elements are bytes that blocks of a GGUF file became.
   package var size: Int
 
   package init(
@@ -138,7 +138,7 @@ package struct FloatingRows {
 package struct PanelShape {
   /// Bits of an element: 2, 3, 4, 5, 6 or 8.
   package var bits: Int
-  /// Elements of a group: 32, 64 or 128.
+  /// Elements of a group: 16 (with 2, 4 or 6 bits), 32, 64 or 128.
   package var groupSize: Int
   package var factors: PanelFactors
   /// Elements of a row, whole groups.

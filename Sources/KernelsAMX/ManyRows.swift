@@ -45,7 +45,11 @@ func multiplyPanel(_ first: Pass, bits: Int, block: Int, rows xRows: Int) {
     r = min(r, xRows - tileRows)
     p.x = first.x + r * p.stride
     p.last = min(first.last, p.next + p.blocks * p.share)
-    if block == 64 { sixteenRows64(p, sums) } else { sixteenRows32(p, sums) }
+    switch block {
+    case 64: sixteenRows64(p, sums)
+    case 32: sixteenRows32(p, sums)
+    default: sixteenRows16(p, sums)
+    }
     p.next = max(p.next, p.last)
     for i in 0..<tileRows {
       _mm512_mask_storeu_ps(y.base + (r + i) * y.stride, p.mask, sumOfSlots(p.totals + 256 * i, p.blocks))
@@ -90,6 +94,9 @@ func sixteenRows64(_ p: Pass, _ sums: UnsafeMutableRawPointer) { pass(p, block: 
 
 @inline(never)
 func sixteenRows32(_ p: Pass, _ sums: UnsafeMutableRawPointer) { pass(p, block: 32, sums) }
+
+@inline(never)
+func sixteenRows16(_ p: Pass, _ sums: UnsafeMutableRawPointer) { pass(p, block: 16, sums) }
 
 @inline(__always)
 private func pass(_ p: Pass, block: Int, _ sums: UnsafeMutableRawPointer) {

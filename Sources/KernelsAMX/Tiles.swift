@@ -18,7 +18,7 @@ private func llvmLoad(_ tile: UInt8, _ rows: UnsafeRawPointer, _ stride: Int)
 @_silgen_name("llvm.x86.tilestored64")
 private func llvmStore(_ tile: UInt8, _ rows: UnsafeMutableRawPointer, _ stride: Int)
 
-/// Gives this thread tiles for sixteen rows of x in blocks of `block` (32 or 64) elements. `shapes` has room for 64 bytes.
+/// Gives this thread tiles for sixteen rows of x in blocks of `block` (16, 32 or 64) elements. `shapes` has room for 64 bytes.
 @inline(__always)
 func configureTiles(_ block: Int, in shapes: UnsafeMutableRawPointer) {
   _mm512_storeu_si512(shapes, _mm512_setzero_si512())

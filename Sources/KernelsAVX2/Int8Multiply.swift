@@ -51,6 +51,8 @@ private func multiplyNibbles(_ weights: QuantizedRows, _ all: Int8Activations, _
     case (4, 32, true): pairs4x32(weights, x, y)
     case (4, 64, true): pairs4x64(weights, x, y)
     case (4, _, true): pairs4x128(weights, x, y)
+    case (8, 16, false): rows8x16(weights, x, y)
+    case (8, 16, true): pairs8x16(weights, x, y)
     case (8, 32, false): rows8x32(weights, x, y)
     case (8, 64, false): rows8x64(weights, x, y)
     case (8, _, false): rows8x128(weights, x, y)
@@ -78,6 +80,16 @@ func rows4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
 @inline(never)
 func rows4x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
   allRows(weights, x, y, bits: 4, group: 128, isPair: false)
+}
+
+@inline(never)
+func rows8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, group: 16, isPair: false)
+}
+
+@inline(never)
+func pairs8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, group: 16, isPair: true)
 }
 
 @inline(never)
@@ -191,11 +203,16 @@ func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
   __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
 }
 
-/// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block.
+/// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block, or of one of 16 in each half.
+///
+/// - Parameter isHalf: whether the row ends after the first block of 16.
 @inline(__always)
-private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, isHigh: Bool) -> __m256i {
+private func planeSums(
+  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, isHigh: Bool, isHalf: Bool = false
+) -> __m256i {
   let down = Int32(truncatingIfNeeded: isHigh ? 4 : 0)
-  var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(loadBytes(w), down)), loadBytes(x))
+  let first = isHalf ? firstHalf(w) : loadBytes(w)
+  var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(first, down)), loadBytes(x))
   if block == 64 {
     let second = lowNibbles(_mm256_srli_epi16(loadBytes(w + 32), down))
     sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(second, loadBytes(x + 32)))
@@ -300,6 +317,19 @@ private func plane(
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
   var (e, f, g, h) = (zero, zero, zero, zero)
+  if block == 16 {
+    for i in 0..<4 {
+      var (sums, others) = (zero, zero)
+      if 2 * i < count {
+        let (at, isHalf) = (32 * i, 2 * i + 1 == count)
+        sums = planeSums(w + at, x + at, 16, isHigh: isHigh, isHalf: isHalf)
+        if isPair { others = planeSums(w + at, other + at, 16, isHigh: isHigh, isHalf: isHalf) }
+      }
+      (a, b, c, d) = (b, c, d, sums)
+      (e, f, g, h) = (f, g, h, others)
+    }
+    return (inOrder(fourSums(a, b, c, d)), inOrder(fourSums(e, f, g, h)))
+  }
   var (first, second) = (zero, zero)
   var (third, fourth) = (zero, zero)
   for half in 0..<2 {

@@ -71,7 +71,8 @@ package func multiplyInt8Panel(
       case (4, 64): p = fourRows4(weights, 64, values, xStride)
       case (4, _): p = fourRows4(weights, 32, values, xStride)
       case (_, 64): p = fourRows8(weights, 64, values, xStride)
-      default: p = fourRows8(weights, 32, values, xStride)
+      case (_, 32): p = fourRows8(weights, 32, values, xStride)
+      default: p = fourRows8(weights, 16, values, xStride)
       }
       let (scale, sum) = (row + a + 4 * j, row + c + 4 * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
@@ -324,10 +325,11 @@ private func fourRows8(_ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRaw
 {
   let zero = _mm256_setzero_si256()
   var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
-  for segment in 0..<block / 32 {
+  let steps = min(8, block / 4)
+  for segment in 0..<block / (4 * steps) {
     let (w, y) = (weights + 1024 * segment, x + 32 * segment)
-    let p = plane(w, 8, y, stride)
-    let q = plane(w + 64, 8, y, stride)
+    let p = plane(w, steps, y, stride)
+    let q = plane(w + 64, steps, y, stride)
     @inline(__always)
     func add(_ sum: __m256i, _ low: __m256i, _ high: __m256i) -> __m256i {
       _mm256_add_epi32(sum, _mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))

@@ -1,4 +1,4 @@
-// Activations as int8 for the integer kernels: blocks of 32 or 64 elements with a scale each.
+// Activations as int8 for the integer kernels: blocks of 16, 32 or 64 elements with a scale each.
 //
 // One quantized row, 32-byte aligned:
 //
@@ -41,8 +41,10 @@ package func quantizeInt8(
     scales[j] = 0
     sums[j] = 0
   }
-  // Columns are whole blocks, so at most half a unit of 64 is missing.
-  if columns < padded { storeBytes(_mm256_setzero_si256(), out + padded - 32) }
+  if columns < padded {
+    storeBytes(_mm256_setzero_si256(), out + padded - 64)
+    storeBytes(_mm256_setzero_si256(), out + padded - 32)
+  }
 
   let sign = _mm256_set1_ps(-0.0)
   for j in 0..<used {
@@ -65,6 +67,16 @@ package func quantizeInt8(
       let bytes = _mm256_packs_epi16(_mm256_packs_epi32(q0, q1), _mm256_packs_epi32(q2, q3))
       let order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0)
       storeBytes(_mm256_permutevar8x32_epi32(bytes, order), out + j * block + at)
+    }
+    if block == 16 {
+      let q0 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, 0), inverse))
+      let q1 = _mm256_cvtps_epi32(_mm256_mul_ps(load(source, 8), inverse))
+      total = _mm256_add_epi32(q0, q1)
+      let (words, zero) = (_mm256_packs_epi32(q0, q1), _mm256_setzero_si256())
+      // The dwords come out as 0 2, 1 3, with zeros after each two.
+      let order = _mm256_set_epi32(7, 6, 3, 2, 5, 1, 4, 0)
+      let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(words, zero), order)
+      (out + 16 * j).storeBytes(of: bytes.lowHalf, as: SIMD2<Int64>.self)
     }
     let scale = top / 127
     scales[j] = scale

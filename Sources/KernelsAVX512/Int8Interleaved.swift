@@ -23,15 +23,16 @@ private func copyRegisters(_ source: UnsafeRawPointer, _ count: Int, _ out: Unsa
   for i in 0..<count / 64 { _mm512_storeu_si512(out + 64 * i, _mm512_loadu_si512(source + 64 * i)) }
 }
 
-/// - Parameter source: the registers of a block, of nibbles if both planes have at most 4 bits together.
+/// - Parameter source: the registers of a block, of nibbles or bytes (`whole` bits).
 @inline(never)
 func writePlanes(
-  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+  _ source: UnsafeRawPointer, _ block: Int, _ whole: Int, low: Int, high: Int,
+  _ out: UnsafeMutableRawPointer
 ) {
   let count = block / 4
   /// Register i of the bytes.
   func bytes(_ i: Int) -> __m512i {
-    guard low + high <= 4 else { return _mm512_loadu_si512(source + 64 * i) }
+    guard whole == 4 else { return _mm512_loadu_si512(source + 64 * i) }
     let words = _mm512_loadu_si512(source + 64 * (i % (count / 2)))
     return _mm512_and_si512(i < count / 2 ? words : _mm512_srli_epi32(words, 4), everyByte(15))
   }
@@ -75,7 +76,7 @@ package func multiplyInt8Interleaved(
       let ahead = o + Panel.width < weights.count ? panelBytes : min(panelBytes, weights.aheadBytes)
       multiplyPanel(
         pass(panel, shape, x, scratch, prefetching: next, upTo: next + ahead, into: output, outputs: count),
-        bits: wholeBits(shape.bits), block: block, rows: x.count)
+        bits: wholeBits(shape), block: block, rows: x.count)
     } else {
       for r in 0..<x.count {
         let one: PanelRow = (
@@ -103,7 +104,7 @@ func pass(
   _ panel: UnsafeRawPointer, _ shape: PanelShape, _ x: Int8Activations, _ scratch: UnsafeMutableRawPointer,
   prefetching next: UnsafeRawPointer, upTo last: UnsafeRawPointer, into y: Output, outputs: Int
 ) -> Pass {
-  let (bits, columns) = (shape.bits, shape.columns)
+  let (bits, columns, whole) = (shape.bits, shape.columns, wholeBits(shape))
   let block = blockSize(shape.groupSize)
   let (headBytes, perGroup) = (shape.factors.headBytes, shape.groupSize / block)
   let (blocks, a, weights) = (columns / block, paddedColumns(columns), blockBytes(block, bits))
@@ -120,7 +121,7 @@ func pass(
     next: next, last: last, share: (last - next) / (blocks * passCount(x.count)) + 1, isFar: !isMany, y: y,
     mask: tailMask(outputs)
   )
-  let isWhole = bits == 4 || bits == 8
+  let isWhole = bits == whole
   let isMoved = !isWhole || isMany
   if case .pairs(let format) = shape.factors, !isMoved {
     p.scaleFormat = format
@@ -144,17 +145,19 @@ func pass(
       continue
     }
     for _ in 0..<perGroup {
-      if isWhole { copyRegisters(at, weights, out) } else { unpack(at, bits, block, out) }
-      out += blockBytes(block, wholeBits(bits))
+      if isWhole { copyRegisters(at, weights, out) } else { unpack(at, bits, block, whole, out) }
+      out += blockBytes(block, whole)
       at += weights
     }
   }
   return p
 }
 
-/// A block of two planes, or of one of 2 bits, as nibbles or bytes.
+/// A block of planes as nibbles or bytes (`whole` bits).
 @inline(never)
-func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutableRawPointer) {
+func unpack(
+  _ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ whole: Int, _ out: UnsafeMutableRawPointer
+) {
   let count = block / 4
   let low = bits < 4 ? 2 : 4
   let upper = w + blockBytes(block, low)
@@ -171,7 +174,7 @@ func unpack(_ w: UnsafeRawPointer, _ bits: Int, _ block: Int, _ out: UnsafeMutab
     let first = field(w, low, i)
     return bits == low ? first : _mm512_or_si512(first, left(field(upper, bits - low, i), low))
   }
-  if bits > 4 {
+  if whole == 8 {
     for i in 0..<count { _mm512_storeu_si512(out + 64 * i, bytes(i)) }
   } else {
     for i in 0..<count / 2 {
@@ -247,6 +250,17 @@ func factors(
     return (
       _mm512_mul_ps(factors(head, .f16), bytes(codes)),
       _mm512_mul_ps(factors(head + 32, .f16), bytes(codes + 16))
+    )
+  case .signedBytes:
+    let codes = _mm512_cvtepi8_epi32((head + 64 + 16 * group).loadUnaligned(as: __m128i.self))
+    let scales = _mm512_mul_ps(factors(head, .f16), _mm512_cvtepi32_ps(codes))
+    return (scales, _mm512_mul_ps(scales, _mm512_set1_ps(middle(bits))))
+  case .nibbles:
+    let codes = _mm512_cvtepu8_epi32((head + 64 + 16 * group).loadUnaligned(as: __m128i.self))
+    let low = _mm512_cvtepi32_ps(_mm512_and_si512(codes, _mm512_set1_epi32(15)))
+    return (
+      _mm512_mul_ps(factors(head, .f16), low),
+      _mm512_mul_ps(factors(head + 32, .f16), _mm512_cvtepi32_ps(_mm512_srli_epi32(codes, 4)))
     )
   }
 }

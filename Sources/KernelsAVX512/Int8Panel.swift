@@ -79,8 +79,10 @@ func multiplyRows(_ first: Pass, bits: Int, block: Int, rows xRows: Int) {
     case (4, _, false): fourRows4x32(p)
     case (_, 64, true): eightRows8x64(p)
     case (_, 64, false): fourRows8x64(p)
-    case (_, _, true): eightRows8x32(p)
-    default: fourRows8x32(p)
+    case (_, 32, true): eightRows8x32(p)
+    case (_, 32, false): fourRows8x32(p)
+    case (_, _, true): eightRows8x16(p)
+    default: fourRows8x16(p)
     }
     p.next = max(p.next, p.last)
     let rows = isEight ? 8 : 4
@@ -289,6 +291,9 @@ func eightRows8x64(_ p: Pass) { pass(p, rows: 8, bits: 8, block: 64) }
 func eightRows8x32(_ p: Pass) { pass(p, rows: 8, bits: 8, block: 32) }
 
 @inline(never)
+func eightRows8x16(_ p: Pass) { pass(p, rows: 8, bits: 8, block: 16) }
+
+@inline(never)
 func fourRows4x64(_ p: Pass) { pass(p, rows: 4, bits: 4, block: 64) }
 
 @inline(never)
@@ -299,6 +304,9 @@ func fourRows8x64(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 64) }
 
 @inline(never)
 func fourRows8x32(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 32) }
+
+@inline(never)
+func fourRows8x16(_ p: Pass) { pass(p, rows: 4, bits: 8, block: 16) }
 
 @inline(__always)
 private func pass(_ p: Pass, rows: Int, bits: Int, block: Int) {

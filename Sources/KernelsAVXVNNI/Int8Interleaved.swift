@@ -112,6 +112,26 @@ func factors(
       product(both(head, .f16), (bytes(codes), bytes(codes + 8))),
       product(both(head + 32, .f16), (bytes(codes + 16), bytes(codes + 24)))
     )
+  case .signedBytes:
+    @inline(__always)
+    func signed(_ i: Int) -> __m256 {
+      let eight = (head + 64 + 16 * group + i).loadUnaligned(as: Int64.self)
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(eight)))
+    }
+    let (scales, middle) = (product(both(head, .f16), (signed(0), signed(8))), _mm256_set1_ps(middle(bits)))
+    return (scales, product(scales, (middle, middle)))
+  case .nibbles:
+    let codes = head + 64 + 16 * group
+    let eights = (codes.loadUnaligned(as: Int64.self), (codes + 8).loadUnaligned(as: Int64.self))
+    @inline(__always)
+    func nibbles(_ eight: Int64, _ shift: Int32) -> __m256 {
+      let words = _mm256_srli_epi32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(eight)), shift)
+      return _mm256_cvtepi32_ps(_mm256_and_si256(words, _mm256_set1_epi32(15)))
+    }
+    return (
+      product(both(head, .f16), (nibbles(eights.0, 0), nibbles(eights.1, 0))),
+      product(both(head + 32, .f16), (nibbles(eights.0, 4), nibbles(eights.1, 4)))
+    )
   }
 }
 
@@ -227,7 +247,7 @@ func unpacked(
   _ floats: UnsafeMutablePointer<Float>, _ totals: UnsafeMutablePointer<Float>
 ) -> Pass {
   let (block, inHead) = (blockSize(shape.groupSize), shape.factors.groups - 1)
-  let isWhole = shape.bits == 4 || shape.bits == 8
+  let isWhole = shape.bits == wholeBits(shape)
   let headBytes = shape.factors.headBytes
   var (at, head, target, out) = (panel, panel, floats, scratch)
   for group in 0..<shape.columns / shape.groupSize {
@@ -247,6 +267,7 @@ func unpacked(
       switch shape.bits {
       case 2: unpackPlanes(at, block, low: 2, high: 0, out)
       case 3: unpackPlanes(at, block, low: 2, high: 1, out)
+      case 4 where !isWhole: unpackPlanes(at, block, low: 4, high: 0, out)
       case 5: unpackPlanes(at, block, low: 4, high: 1, out)
       case 6: unpackPlanes(at, block, low: 4, high: 2, out)
       default: break
@@ -256,7 +277,7 @@ func unpacked(
     }
   }
   return (
-    weights: isWhole ? panel + headBytes : UnsafeRawPointer(scratch), isNibbles: shape.bits == 4,
+    weights: isWhole ? panel + headBytes : UnsafeRawPointer(scratch), isNibbles: isWhole && shape.bits == 4,
     gap: isWhole ? headBytes : 0, inHead: headMask(shape.factors, isShared: shape.groupSize > block),
     columns: shape.columns, block: block, factors: floats, totals: totals
   )
@@ -269,7 +290,8 @@ private func manyRows(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output
   case (true, 64): many4x64(p, x, count, y)
   case (true, _): many4x32(p, x, count, y)
   case (false, 64): many8x64(p, x, count, y)
-  default: many8x32(p, x, count, y)
+  case (false, 32): many8x32(p, x, count, y)
+  default: many8x16(p, x, count, y)
   }
 }
 
@@ -291,6 +313,11 @@ func many8x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
 @inline(never)
 func many8x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
   many(p, x, count, y, isNibbles: false, block: 32)
+}
+
+@inline(never)
+func many8x16(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: false, block: 16)
 }
 
 @inline(__always)

@@ -79,12 +79,12 @@ func field(_ plane: UnsafeRawPointer, _ width: Int, _ block: Int, _ i: Int, _ ha
   return _mm256_and_si256(right(words, width * (i / pieces)), mask(width))
 }
 
-/// - Parameter source: the pieces of a block, of nibbles if both planes have at most 4 bits together.
+/// - Parameter source: the pieces of a block, of nibbles or bytes (`whole` bits).
 @inline(never)
 func writePlanes(
-  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+  _ source: UnsafeRawPointer, _ block: Int, _ whole: Int, low: Int, high: Int,
+  _ out: UnsafeMutableRawPointer
 ) {
-  let whole = low + high <= 4 ? 4 : 8
   @inline(__always)
   func write(_ width: Int, _ shift: Int, _ target: UnsafeMutableRawPointer) {
     let pieces = block * width / 32

@@ -242,7 +242,7 @@ private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: In
 @inline(never)
 func unpacked(_ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeMutableRawPointer) -> Pass {
   let (block, headBytes) = (blockSize(shape.groupSize), shape.factors.headBytes)
-  let (blocks, isWhole) = (shape.columns / block, shape.bits == 4 || shape.bits == 8)
+  let (blocks, isWhole) = (shape.columns / block, shape.bits == wholeBits(shape))
   let place = room(scratch, shape.columns)
   var (at, head, target) = (panel, panel, place.factors)
   var out = scratch
@@ -264,6 +264,7 @@ func unpacked(_ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeM
       switch shape.bits {
       case 2: unpackPlanes(at, block, low: 2, high: 0, out)
       case 3: unpackPlanes(at, block, low: 2, high: 1, out)
+      case 4 where !isWhole: unpackPlanes(at, block, low: 4, high: 0, out)
       case 5: unpackPlanes(at, block, low: 4, high: 1, out)
       case 6: unpackPlanes(at, block, low: 4, high: 2, out)
       default: break
@@ -286,7 +287,8 @@ private func manyRows(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output
   case (4, 64): many4x64(p, x, count, y)
   case (4, _): many4x32(p, x, count, y)
   case (_, 64): many8x64(p, x, count, y)
-  default: many8x32(p, x, count, y)
+  case (_, 32): many8x32(p, x, count, y)
+  default: many8x16(p, x, count, y)
   }
 }
 
@@ -308,6 +310,11 @@ func many8x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
 @inline(never)
 func many8x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
   many(p, x, count, y, isNibbles: false, block: 32)
+}
+
+@inline(never)
+func many8x16(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
+  many(p, x, count, y, isNibbles: false, block: 16)
 }
 
 @inline(__always)

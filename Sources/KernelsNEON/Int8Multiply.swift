@@ -13,6 +13,7 @@ package func multiplyInt8(_ weights: QuantizedRows, _ x: Int8Activations, into y
   switch (weights.bits, weights.groups.size) {
   case (4, 32): rows4x32(weights, x, y)
   case (4, _): rows4x64(weights, x, y)
+  case (8, 16): rows8x16(weights, x, y)
   case (8, 32): rows8x32(weights, x, y)
   case (8, _): rows8x64(weights, x, y)
   default: narrowRows(weights, x, y)
@@ -27,6 +28,11 @@ func rows4x32(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
 @inline(never)
 func rows4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
   allRows(weights, x, y, bits: 4, block: 64)
+}
+
+@inline(never)
+func rows8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  allRows(weights, x, y, bits: 8, block: 16)
 }
 
 @inline(never)
@@ -83,9 +89,9 @@ private func blockSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, bits: Int, 
       t = dot(t, highNibbles(weights), bytes(x + block / 2 + 16 * i))
     }
   } else {
-    for i in 0..<block / 32 {
-      s = dot(s, signed(codes(w + 32 * i) ^ 128), bytes(x + 32 * i))
-      t = dot(t, signed(codes(w + 32 * i + 16) ^ 128), bytes(x + 32 * i + 16))
+    for i in 0..<block / 16 {
+      let (weights, values) = (signed(codes(w + 16 * i) ^ 128), bytes(x + 16 * i))
+      if i & 1 == 0 { s = dot(s, weights, values) } else { t = dot(t, weights, values) }
     }
   }
   return s &+ t

@@ -64,15 +64,16 @@ private func writeFour(_ a: Codes, _ b: Codes, _ c: Codes, _ d: Codes, _ out: Un
   (out + 192).storeBytes(of: vzip2q_u32(ac.1, bd.1), as: SIMD4<UInt32>.self)
 }
 
-/// - Parameter source: the registers of a block, of nibbles if both planes have at most 4 bits together.
+/// - Parameter source: the registers of a block, of nibbles or bytes (`whole` bits).
 @inline(never)
 func writePlanes(
-  _ source: UnsafeRawPointer, _ block: Int, low: Int, high: Int, _ out: UnsafeMutableRawPointer
+  _ source: UnsafeRawPointer, _ block: Int, _ whole: Int, low: Int, high: Int,
+  _ out: UnsafeMutableRawPointer
 ) {
   /// Register i of the bytes.
   @inline(__always)
   func byteRegister(_ i: Int) -> Codes {
-    guard low + high <= 4 else { return codes(source + 16 * i) }
+    guard whole == 4 else { return codes(source + 16 * i) }
     let words = codes(source + 16 * (i % (block / 2)))
     return i < block / 2 ? words & 15 : words &>> 4
   }

@@ -42,13 +42,14 @@ package func quantizeInt8(
         lowHalf: vqmovn_s16(SIMD8(lowHalf: vqmovn_s32(a), highHalf: vqmovn_s32(b))),
         highHalf: vqmovn_s16(SIMD8(lowHalf: vqmovn_s32(c), highHalf: vqmovn_s32(d))))
     }
-    for at in stride(from: 0, to: block, by: 32) {
-      let (a, b) = (sixteen(at), sixteen(at + 16))
-      switch order {
-      case .natural:
-        (target + at).storeBytes(of: a, as: Bytes.self)
-        (target + at + 16).storeBytes(of: b, as: Bytes.self)
-      case .evenOdd:
+    switch order {
+    case .natural:
+      for at in stride(from: 0, to: block, by: 16) {
+        (target + at).storeBytes(of: sixteen(at), as: Bytes.self)
+      }
+    case .evenOdd:
+      for at in stride(from: 0, to: block, by: 32) {
+        let (a, b) = (sixteen(at), sixteen(at + 16))
         (target + at / 2).storeBytes(of: vuzp1q_s8(a, b), as: Bytes.self)
         (target + block / 2 + at / 2).storeBytes(of: vuzp2q_s8(a, b), as: Bytes.self)
       }

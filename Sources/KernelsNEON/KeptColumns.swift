@@ -9,20 +9,21 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
   let (bits, block) = (shape.bits, blockSize(shape.groupSize))
   // The planes of a block (PanelMaking).
   let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
+  let isEvenOdd = wholeBits(shape) == 4
   let (kind, panelBytes) = (shape.factors, shape.panelBytes)
   let bytesTogether = isPaired ? 8 : 4
   for index in 0..<out.count {
     let column = Int(out.columns[index])
     let inGroup = column % shape.groupSize
-    let place = bits <= 4 ? inGroup % block / 2 + inGroup % 2 * (block / 2) : inGroup % block
-    // Where a byte of the first output would stand, and the field in the bytes of a plane.
+    let place = isEvenOdd ? inGroup % block / 2 + inGroup % 2 * (block / 2) : inGroup % block
+    // Where a byte of the first output would stand.
     let first = Panel.width * (place - place % bytesTogether) + place % bytesTogether
-    func field(_ width: Int) -> (byte: Int, shift: UInt8) {
-      let bytes = blockBytes(block, width)
-      return (first % bytes, UInt8(truncatingIfNeeded: width * (first / bytes)))
+    /// What a plane of `width` bits has of an output. A narrow plane may have some outputs in other bits than the first.
+    func field(_ plane: UnsafeRawPointer, _ width: Int, _ lane: Int) -> UInt8 {
+      let (byte, bytes) = (first + bytesTogether * lane, blockBytes(block, width))
+      let fields = plane.load(fromByteOffset: byte % bytes, as: UInt8.self)
+      return fields &>> UInt8(truncatingIfNeeded: width * (byte / bytes)) & (UInt8.max >> UInt8(8 - width))
     }
-    let (lower, upper) = (field(low), field(max(1, bits - low)))
-    let (lowMask, highMask) = (UInt8.max >> UInt8(8 - low), UInt8.max >> UInt8(8 - max(1, bits - low)))
     let group = column / shape.groupSize
     let inHead = group % kind.groups
     var head = weights.base + shape.headOffset(of: group)
@@ -31,12 +32,8 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
       plane += inGroup / block * blockBytes(block, bits)
       let target = out.base + index * OutlierList.outputs + o
       for lane in 0..<min(Panel.width, weights.count - o) {
-        let at = plane + bytesTogether * lane
-        var q = at.load(fromByteOffset: lower.byte, as: UInt8.self) &>> lower.shift & lowMask
-        if low < bits {
-          let rest = at.load(fromByteOffset: blockBytes(block, low) + upper.byte, as: UInt8.self)
-          q |= (rest &>> upper.shift & highMask) &<< UInt8(low)
-        }
+        var q = field(plane, low, lane)
+        if low < bits { q |= field(plane + blockBytes(block, low), bits - low, lane) &<< UInt8(low) }
         // Those of 8 bits are kept as signed ones.
         if bits == 8 { q ^= 128 }
         let (scales, biases) = factors(head, inHead, kind, bits, lane & ~3)

@@ -124,6 +124,15 @@ func factors(
     return (
       factors(head, .f16, first) * byteFloats(codes), factors(head + 32, .f16, first) * byteFloats(codes + 16)
     )
+  case .signedBytes:
+    let codes = (head + 64 + 16 * group + first).loadUnaligned(as: SIMD4<Int8>.self)
+    let scales = factors(head, .f16, first) * Four(codes)
+    return (scales, scales * Four(repeating: middle(bits)))
+  case .nibbles:
+    let codes = (head + 64 + 16 * group + first).loadUnaligned(as: SIMD4<UInt8>.self)
+    return (
+      factors(head, .f16, first) * Four(codes & 15), factors(head + 32, .f16, first) * Four(codes &>> 4)
+    )
   }
 }
 

@@ -12,6 +12,7 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
   let (groupShift, blockShift) = (shape.groupSize.trailingZeroBitCount, block.trailingZeroBitCount)
   // The planes of a block (PanelMaking).
   let low = bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits
+  let isEvenOdd = wholeBits(shape) == 4
   let (factors, groupBytes) = (shape.factors, blockBytes(shape.groupSize, bits))
   let (inHead, panelBytes) = (factors.groups - 1, shape.panelBytes)
   /// Where a plane of `width` bits has an element of the sixteen outputs: the bytes before its words, and its place in them.
@@ -29,7 +30,7 @@ package func panelColumns(_ weights: PanelRows, into out: WeightColumns) {
   let highShift = SIMD16<UInt32>(repeating: UInt32(truncatingIfNeeded: low))
   for index in 0..<out.count {
     let column = Int(out.columns[index])
-    let place = bits <= 4 ? (column & inBlock) &>> 1 + (column & 1) &<< (blockShift - 1) : column & inBlock
+    let place = isEvenOdd ? (column & inBlock) &>> 1 + (column & 1) &<< (blockShift - 1) : column & inBlock
     let lower = field(low, place)
     let upper = isSplit ? field(bits - low, place) : lower
     let group = column &>> groupShift

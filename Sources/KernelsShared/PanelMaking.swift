@@ -22,9 +22,9 @@ func blockBytes(_ block: Int, _ bits: Int) -> Int { 2 * block * bits }
 @inline(__always)
 func middle(_ bits: Int) -> Float { -Float(1 << (bits - 1)) }
 
-/// Bits of the elements from which a panel is made: nibbles or bytes.
+/// Bits of the elements from which a panel is made: nibbles, which stand even and odd, or bytes. Groups of 16 are bytes always.
 @inline(__always)
-func wholeBits(_ bits: Int) -> Int { bits <= 4 ? 4 : 8 }
+func wholeBits(_ shape: PanelShape) -> Int { shape.bits <= 4 && shape.groupSize > 16 ? 4 : 8 }
 
 /// Blocks with one head, less one.
 @inline(__always)
@@ -37,7 +37,7 @@ package func int8InterleavedBytes(_ shape: PanelShape) -> Int { shape.panelBytes
 /// no scalar twin: `Reference.multiplyInt8` is that of their products.
 ///
 /// - Parameters:
-///   - weights: rows of nibbles where the panel has up to 4 bits, else of bytes.
+///   - weights: rows of nibbles or of bytes (`wholeBits`).
 ///   - shape: of the panel; heads without pairs are left to others.
 ///   - scratch: `int8PanelBytes`.
 package func interleaveInt8(
@@ -45,7 +45,7 @@ package func interleaveInt8(
   scratch: UnsafeMutableRawPointer
 ) {
   let (groups, bits) = (weights.groups, shape.bits)
-  let block = blockSize(groups.size)
+  let (block, whole) = (blockSize(groups.size), wholeBits(shape))
   interleaveRows(weights, bits, into: scratch)
   var (source, target) = (UnsafeRawPointer(scratch), out)
   for group in 0..<weights.columns / groups.size {
@@ -56,13 +56,14 @@ package func interleaveInt8(
     if group % shape.factors.groups == 0 { target += shape.factors.headBytes }
     for _ in 0..<groups.size / block {
       switch bits {
-      case 2: writePlanes(source, block, low: 2, high: 0, target)
-      case 3: writePlanes(source, block, low: 2, high: 1, target)
-      case 5: writePlanes(source, block, low: 4, high: 1, target)
-      case 6: writePlanes(source, block, low: 4, high: 2, target)
+      case 2: writePlanes(source, block, whole, low: 2, high: 0, target)
+      case 3: writePlanes(source, block, whole, low: 2, high: 1, target)
+      case 4 where whole == 8: writePlanes(source, block, whole, low: 4, high: 0, target)
+      case 5: writePlanes(source, block, whole, low: 4, high: 1, target)
+      case 6: writePlanes(source, block, whole, low: 4, high: 2, target)
       default: target.copyMemory(from: source, byteCount: blockBytes(block, bits))
       }
-      source += blockBytes(block, wholeBits(bits))
+      source += blockBytes(block, whole)
       target += blockBytes(block, bits)
     }
   }

@@ -15,6 +15,9 @@ func multiplyRow(_ p: PanelRow, _ shape: PanelShape, _ block: Int) {
   case .halves: row8Halves(p)
   case .bytes where shape.bits == 4: row4Bytes(p)
   case .bytes: row5Bytes(p)
+  case .signedBytes where shape.bits == 4: row4SignedBytes(p)
+  case .signedBytes: row6SignedBytes(p)
+  case .nibbles: row2Nibbles(p)
   }
 }
 
@@ -86,3 +89,12 @@ func row4Bytes(_ p: PanelRow) { panelRow(p, low: 4, high: 0, block: 32, .bytes) 
 
 @inline(never)
 func row5Bytes(_ p: PanelRow) { panelRow(p, low: 4, high: 1, block: 32, .bytes) }
+
+@inline(never)
+func row4SignedBytes(_ p: PanelRow) { panelRow(p, low: 4, high: 0, block: 16, .signedBytes) }
+
+@inline(never)
+func row6SignedBytes(_ p: PanelRow) { panelRow(p, low: 4, high: 2, block: 16, .signedBytes) }
+
+@inline(never)
+func row2Nibbles(_ p: PanelRow) { panelRow(p, low: 2, high: 0, block: 16, .nibbles) }

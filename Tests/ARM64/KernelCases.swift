@@ -171,6 +171,104 @@ extension Check {
         }
       }
     }
+    for groups in [1, 2, 3, 12, 17] {
+      for bits in [4, 5, 8] { headedProducts(int8, kept, .halves, bits: bits, groups) }
+      for bits in [4, 5] { headedProducts(int8, kept, .bytes, bits: bits, groups) }
+      for bits in [4, 6] { headedProducts(int8, kept, .signedBytes, bits: bits, groups) }
+      headedProducts(int8, kept, .nibbles, bits: 2, groups)
+    }
+  }
+
+  /// Panels with the scales of a GGUF file's blocks, and rows with the same weights.
+  private mutating func headedProducts(
+    _ int8: Int8Kernels, _ kept: InterleavedKernels, _ factors: PanelFactors, bits: Int, _ groups: Int
+  ) {
+    let (rows, count) = (9, 21)
+    let size = factors.groups == 16 ? 16 : 32
+    let columns = size * groups
+    var weights = affine(count, columns, bits: size == 16 ? 8 : bits, group: size, .f32)
+    if size == 16 {
+      let elements = guardedMemory(count * columns)
+      for i in 0..<count * columns {
+        elements.storeBytes(of: UInt8(random.below(1 << bits)), toByteOffset: i, as: UInt8.self)
+      }
+      weights.packed = UnsafeRawPointer(elements)
+    }
+    let shape = PanelShape(bits: bits, groupSize: size, factors: factors, columns: columns)
+    let panelBytes = kept.panelBytes(shape)
+    let stored = guardedMemory(2 * panelBytes)
+    let scratch = guardedMemory(int8.panelBytes(columns, size))
+    let (scales, biases) = (room(count * groups), room(count * groups))
+    weights.groups.scales = UnsafeRawPointer(scales)
+    weights.groups.biases = UnsafeRawPointer(biases)
+    for panel in 0..<2 {
+      let part = weights.rows(panel == 0 ? 0..<16 : 16..<21)
+      kept.make(repacked(part, int8), shape, stored + panel * panelBytes, scratch)
+    }
+    for o in 0..<count {
+      var (scale, bias) = (Float16(0), Float16(0))
+      for group in 0..<groups {
+        let head = stored + o / 16 * panelBytes + shape.headOffset(of: group)
+        let (lane, place, at) = (o % 16, group % factors.groups, o * groups + group)
+        func isHalves() -> Bool {
+          if case .halves = factors { return true }
+          return false
+        }
+        if place == 0 || isHalves() {
+          (scale, bias) = (Float16(random.float()), Float16(random.float()))
+          (head + 2 * lane + (isHalves() ? 32 * place : 0)).storeBytes(of: scale, as: Float16.self)
+          if !isHalves() { (head + 2 * lane + 32).storeBytes(of: bias, as: Float16.self) }
+        }
+        let (first, second) = (UInt8(random.below(256)), UInt8(random.below(256)))
+        let codes = head + 64 + (size == 16 ? 16 : 32) * place + lane
+        switch factors {
+        case .pairs: break
+        case .halves:
+          scales[at] = Float(scale)
+          biases[at] = scales[at] * -Float(1 << (bits - 1))
+        case .bytes:
+          codes.storeBytes(of: first, as: UInt8.self)
+          codes.storeBytes(of: second, toByteOffset: 16, as: UInt8.self)
+          (scales[at], biases[at]) = (Float(scale) * Float(first), Float(bias) * Float(second))
+        case .signedBytes:
+          codes.storeBytes(of: first, as: UInt8.self)
+          scales[at] = Float(scale) * Float(Int8(bitPattern: first))
+          biases[at] = scales[at] * -Float(1 << (bits - 1))
+        case .nibbles:
+          codes.storeBytes(of: first, as: UInt8.self)
+          scales[at] = Float(scale) * Float(first & 15)
+          biases[at] = Float(bias) * Float(first >> 4)
+        }
+      }
+    }
+    let order: Int8Order = size == 32 && bits <= 4 ? .evenOdd : .natural
+    let x = floats(rows * columns)
+    let exact = room(rows * count)
+    Reference.multiplyInt8(
+      weights, quantized(x, rows: rows, columns: columns, block: size, order, Reference.int8),
+      into: Output(base: exact, stride: count))
+    var values = quantized(x, rows: rows, columns: columns, block: size, order, int8)
+    if size == 16 {
+      let found = room(rows * count)
+      int8.multiply(weights, values, Output(base: found, stride: count))
+      expect(isSame(found, exact, rows * count), "rows in groups of 16", groups)
+    }
+    let panels = PanelRows(base: stored, shape: shape, count: count, aheadBytes: 0)
+    for xRows in [1, 3, 4, 9] {
+      values.count = xRows
+      let found = room(xRows * count)
+      kept.multiply(panels, values, Output(base: found, stride: count), scratch)
+      expect(isSame(found, exact, xRows * count), "panels with heads", bits, size, groups, xRows)
+    }
+    let (found, expected) = (room(OutlierList.outputs * columns), room(OutlierList.outputs * columns))
+    let list = UnsafeMutableRawPointer(room(columns)).assumingMemoryBound(to: UInt32.self)
+    for c in 0..<columns { list[c] = UInt32(c) }
+    kept.columns(panels, WeightColumns(base: found, columns: list, count: columns))
+    Reference.columns(of: weights, into: WeightColumns(base: expected, columns: list, count: columns))
+    for c in 0..<columns {
+      let at = c * OutlierList.outputs
+      expect(isSame(found + at, expected + at, count), "columns of panels with heads", bits, size, c)
+    }
   }
 
   private mutating func integerProducts(

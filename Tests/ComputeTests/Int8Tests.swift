@@ -23,6 +23,9 @@ import Testing
       }
     }
 
+    /// Bytes of GGUF blocks, which only panels have in other widths (`BlockRowsTests`).
+    static let sixteens = Storage(bits: 8, group: 16, format: .f32)
+
     var description: String { "\(bits) bits, group \(group), \(format)" }
   }
 
@@ -50,7 +53,7 @@ import Testing
   }
 
   /// Columns that fill no whole number of 16 blocks or of 64 elements.
-  @Test(arguments: Storage.all)
+  @Test(arguments: Storage.all + [.sixteens])
   func `integer products have the bits of the scalar twin, by rows and by panels`(storage: Storage) {
     if CPUFeatures.available.contains(.avx512) { #expect(KernelTable.table(for: .avx512).int8 != nil) }
     var random = SeededGenerator(seed: 13)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes the shapes of make_checkpoint.py as GGUF with random weights, for measuring llama.cpp beside mlxserve.
 
-    python3 make_gguf.py qwen3-0.6b OUT.gguf [--seed 0] [--layers N]
+    python3 make_gguf.py qwen3-0.6b OUT.gguf [--seed 0] [--layers N] [--mix q4_k_m]
 
-Matrices are Q4_0; those of gpt-oss are Q8_0 and its experts MXFP4, as its published file has them. Needs numpy and gguf.
+Matrices are Q4_0, or a mix of Q4_K and Q6_K as llama-quantize makes it; those of gpt-oss are Q8_0 and its experts MXFP4, as
+its published file has them. Needs numpy and gguf.
 The vocabulary is a list of made-up words: only token ids are ever fed.
 """
 
@@ -36,17 +37,35 @@ Type = gguf.GGMLQuantizationType
 
 
 def blocks(random, kind, rows, columns):
-    """Random blocks of 32 of one type: a scale that keeps activations finite, then the elements."""
-    count = (*rows, columns // 32)
-    scale, size = {
-        Type.Q4_0: (np.float16(0.2 / np.sqrt(columns)).tobytes(), 16),  # w = scale * (q - 8)
-        Type.Q8_0: (np.float16(0.013 / np.sqrt(columns)).tobytes(), 32),  # w = scale * q
-        Type.MXFP4: (bytes([127 + round(np.log2(1 / np.sqrt(8.6 * columns)))]), 16),  # w = 2^(scale - 127) * e2m1
+    """Random blocks of one type: scales that keep activations finite around the elements."""
+
+    def half(value):
+        return np.float16(value / np.sqrt(columns)).tobytes()
+
+    # Eight groups with scales and minima of 32, in six bits each.
+    thirties = bytes([160] * 8 + [0] * 4)
+    numbers, before, size, after = {
+        Type.Q4_0: (32, half(0.2), 16, b""),  # w = scale * (q - 8)
+        Type.Q8_0: (32, half(0.013), 32, b""),  # w = scale * q
+        Type.Q4_K: (256, half(1 / 147) + half(7.5 / 147) + thirties, 128, b""),  # w = 32 * scale * q - 32 * minimum
+        Type.Q6_K: (256, b"", 192, bytes([32] * 16) + half(1 / 592)),  # w = 32 * scale * (q - 32)
+        Type.MXFP4: (32, bytes([127 + round(np.log2(1 / np.sqrt(8.6 * columns)))]), 16, b""),  # w = 2^(scale - 127) * e2m1
     }[kind]
-    out = np.empty((*count, len(scale) + size), np.uint8)
-    out[..., :len(scale)] = np.frombuffer(scale, np.uint8)
-    out[..., len(scale):] = random.integers(0, 256, (*count, size), np.uint8)
+    count = (*rows, columns // numbers)
+    out = np.empty((*count, len(before) + size + len(after)), np.uint8)
+    out[..., :len(before)] = np.frombuffer(before, np.uint8)
+    out[..., len(before):len(before) + size] = random.integers(0, 256, (*count, size), np.uint8)
+    out[..., len(before) + size:] = np.frombuffer(after, np.uint8)
     return out.reshape(*rows, -1)
+
+
+def has_more_bits(name, layers):
+    """Whether llama-quantize gives a matrix six bits in the mix Q4_K_M: the head, and every third of two kinds, all at either end."""
+    if not name.startswith("blk."):
+        return True
+    layer, eighth = int(name.split(".")[1]), layers // 8
+    return name.endswith(("attn_v.weight", "ffn_down.weight")) and (
+        layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2)
 
 
 def add_settings(writer, config, layers):
@@ -129,6 +148,7 @@ def main():
     parser.add_argument("shape", choices=[name for name in SHAPES if SHAPES[name]["model_type"] in ARCHITECTURES])
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mix", choices=["q4_k_m"], help="of types, in place of Q4_0")
     parser.add_argument("--layers", type=int, help="instead of the model's own number: a large one in small")
     arguments = parser.parse_args()
     config = dict(SHAPES[arguments.shape])
@@ -147,6 +167,8 @@ def main():
     def matrix(name, rows, columns):
         rows = rows if isinstance(rows, tuple) else (rows,)
         kind = Type.MXFP4 if arch == "gpt-oss" and len(rows) == 2 else usual
+        if arguments.mix:
+            kind = Type.Q6_K if has_more_bits(name, layers) else Type.Q4_K
         writer.add_tensor(name, blocks(random, kind, rows, columns), raw_dtype=kind)
 
     matrix("token_embd.weight", config["vocab_size"], hidden)

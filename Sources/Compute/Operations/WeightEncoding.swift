@@ -29,8 +29,8 @@ extension BlockFormat {
   /// The form that has the numbers of blocks to the bit, but for scales and biases of 16 bits where the file's are
   /// products of two; nil for types without one.
   package var kept: Quantization? {
-    guard isExactInFastMode else { return nil }
-    return switch fastForm {
+    switch commonForm {
+    case nil: nil
     case .affine(let bits, let size, _): Quantization(bits: bits, groupSize: size)
     case .mxfp4: Quantization(mode: .mxfp4, bits: 4, groupSize: 32)
     }
@@ -115,8 +115,9 @@ extension ComputeContext {
   ) -> Int? {
     let columns = tensors.columns
     let aside = workerScratch[worker].aside
-    if case .blocks(_, let type) = form {
-      let (packed, rows) = matrix.readable(row..<row + 1, exactly: false, aside)
+    if case .blocks(let format, let type) = form {
+      let (packed, rows) = matrix.readable(
+        row..<row + 1, exactly: format.commonForm == format.exactForm, aside)
       return copy(packed.first(rows), type, places)
     }
     let (source, rows) = matrix.readable(row..<row + 1, exactly: true, aside)

@@ -2,8 +2,7 @@
 //
 // A block has its scale and its numbers side by side, which no kernel reads. Rows of blocks are turned into one of the forms
 // that kernels read when they are needed: a panel at a time, once (`WeightCopying`), or a tile for a product. The layouts are
-// those of llama.cpp (ggml-common.h); what each becomes is exact but for Q6_K and Q2_K in the fast mode, whose groups of 16
-// no integer kernel has.
+// those of llama.cpp (ggml-common.h); what each becomes is exact.
 
 import KernelTypes
 
@@ -68,7 +67,7 @@ package enum BlockFormat: UInt32, Sendable, CaseIterable {
     switch self {
     case .q40, .q41, .q50, .q51, .q80, .q4K, .q5K, .iq4NL, .iq4XS:
       .affine(bits: 8, groupSize: 32, scales: .f32)
-    // A scale of 6 bits times a number of 3 has 8: of them and the block's one factor rows are made of.
+    // A scale of 6 bits times a number of 3 has 8: of them and the block's one factor rows are made.
     case .q3K, .tq10, .tq20, .q10: .affine(bits: 8, groupSize: 128, scales: .f32)
     case .q20: .affine(bits: 8, groupSize: 64, scales: .f32)
     case .q2K, .q6K: .affine(bits: 8, groupSize: 16, scales: .f32)
@@ -84,26 +83,36 @@ package enum BlockFormat: UInt32, Sendable, CaseIterable {
     case .q50, .q5K: .affine(bits: 5, groupSize: 32, scales: .f32)
     case .q51: .affine(bits: 5, groupSize: 32, scales: .f16)
     case .q80: .affine(bits: 8, groupSize: 32, scales: .f32)
-    case .q2K, .q6K: .affine(bits: 8, groupSize: 32, scales: .f16)
     case .tq10, .tq20, .q10: .affine(bits: 2, groupSize: 128, scales: .f16)
     case .q20: .affine(bits: 2, groupSize: 64, scales: .f16)
-    case .q3K, .iq4NL, .iq4XS, .mxfp4: exactForm
+    case .q3K: .affine(bits: 8, groupSize: 16, scales: .f32)
+    case .q2K, .q6K, .iq4NL, .iq4XS, .mxfp4: exactForm
     }
   }
 
-  /// Whether the fast mode multiplies the file's own values.
-  package var isExactInFastMode: Bool { self != .q2K && self != .q6K }
+  /// The form that MLX has, too; nil where there is none.
+  var commonForm: Form? {
+    switch self {
+    case .q2K, .q6K: nil
+    case .q3K: exactForm
+    default: fastForm
+    }
+  }
 
-  /// The fast form's panels of rows with so many columns: its rows, with the file's own scales where it has shorter ones.
+  /// The panels of rows with so many columns: those of the fast form, with the file's own bits and scales where they are fewer.
   func panelShape(_ columns: Int) -> PanelShape? {
     guard case .affine(let bits, let size, let format) = fastForm else { return nil }
-    let factors: PanelFactors =
+    let (panelBits, factors): (Int, PanelFactors) =
       switch self {
-      case .q40, .q50, .q80: .halves
-      case .q4K, .q5K: .bytes
-      default: .pairs(format)
+      case .q40, .q50, .q80: (bits, .halves)
+      case .q4K, .q5K: (bits, .bytes)
+      case .q6K: (6, .signedBytes)
+      case .q2K: (2, .nibbles)
+      // A plane of one bit has no whole register for 16 columns.
+      case .q3K: (4, .signedBytes)
+      default: (bits, .pairs(format))
       }
-    return PanelShape(bits: bits, groupSize: size, factors: factors, columns: columns)
+    return PanelShape(bits: panelBits, groupSize: size, factors: factors, columns: columns)
   }
 
   /// Bits that a number takes in panels, scales and biases included.

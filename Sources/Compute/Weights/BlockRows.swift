@@ -44,13 +44,12 @@ struct BlockRows {
       case .mxfp4: reorder(source(row), packed, scales)
       case .affine(8, _, .f32):
         read(
-          source(row),
+          source(row), exactly: exactly,
           BlockWork(
             quanta: packed, scales: scales.assumingMemoryBound(to: Float.self),
             biases: biases.assumingMemoryBound(to: Float.self)))
       case .affine(let bits, let size, let scaleFormat):
-        read(source(row), aside)
-        if !format.isExactInFastMode { requantize(aside) }
+        read(source(row), exactly: exactly, aside)
         packStream(aside.quanta, columns, bits, packed)
         for group in 0..<columns / size {
           switch scaleFormat {
@@ -80,6 +79,11 @@ struct BlockRows {
         func write(_ half: UInt16, _ offset: Int) {
           head.storeBytes(of: half, toByteOffset: offset + 2 * lane, as: UInt16.self)
         }
+        func writeCodes(_ code: (_ inHead: Int) -> UInt8) {
+          for inHead in 0..<16 {
+            head.storeBytes(of: code(inHead), toByteOffset: 64 + 16 * inHead + lane, as: UInt8.self)
+          }
+        }
         switch shape.factors {
         case .pairs: break
         case .halves: write(storedBits(bytes), 32 * (group % 2))
@@ -93,6 +97,16 @@ struct BlockRows {
             codes.storeBytes(of: scale, as: UInt8.self)
             codes.storeBytes(of: minimum, toByteOffset: 16, as: UInt8.self)
           }
+        case .signedBytes where format == .q3K:
+          write(storedBits(bytes, 108), 0)
+          writeCodes { sixBitScale(bytes, $0) }
+        case .signedBytes:
+          write(storedBits(bytes, 208), 0)
+          writeCodes { byte(bytes, 192 + $0) }
+        case .nibbles:
+          write(storedBits(bytes, 80), 0)
+          write(storedBits(bytes, 82) ^ 0x8000, 32)
+          writeCodes { byte(bytes, $0) }
         }
       }
     }
@@ -198,6 +212,14 @@ private func scaleAndMinimum(_ bytes: UnsafeRawPointer, _ group: Int) -> (scale:
   )
 }
 
+/// Of a group of Q3_K, in two's complement: four bits of sixteen, then two of them.
+@inline(__always)
+private func sixBitScale(_ bytes: UnsafeRawPointer, _ group: Int) -> UInt8 {
+  let low = byte(bytes, 96 + group % 8) >> UInt8(group / 8 * 4) & 15
+  let high = byte(bytes, 96 + 8 + group % 4) >> UInt8(group / 4 * 2) & 3
+  return (low | high << 4) &- 32
+}
+
 /// Bit i of two bytes as 16 in byte i.
 @inline(__always)
 private func fifthBits(_ bytes: UnsafeRawPointer, _ offset: Int) -> Sixteen {
@@ -228,8 +250,9 @@ private func lookUp(_ nibbles: Sixteen) -> Sixteen {
 }
 
 extension BlockRows {
-  /// The numbers of a row in the exact form, where it is affine.
-  private func read(_ source: UnsafeRawPointer, _ work: BlockWork) {
+  /// The numbers of a row in the exact form, or in the fast one; they differ in the bits of elements, which are packed later, but
+  /// for Q3_K.
+  private func read(_ source: UnsafeRawPointer, exactly: Bool, _ work: BlockWork) {
     let (blocks, size, values) = (columns / format.values, format.bytes, format.values)
     /// A loop for each type, which does not look at it again.
     @inline(__always)
@@ -266,7 +289,7 @@ extension BlockRows {
           work.set(first / 16 + group, d * Float(both & 15), -(least * Float(both >> 4)))
         }
       }
-    case .q3K: each { readThreeBits($0, work, $1) }
+    case .q3K: each { readThreeBits($0, work, $1, asProducts: exactly) }
     case .q6K:
       each { bytes, first in
         let d = storedHalf(bytes, 208)
@@ -359,18 +382,26 @@ extension BlockRows {
     }
   }
 
-  /// Q3_K: products of a group's scale and a number, from -124 to 128, plus 127.
-  private func readThreeBits(_ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int) {
-    setBoth(storedHalf(bytes, 108), work, first, -127)
+  /// Q3_K: products of a group's scale and a number, from -124 to 128, plus 127; or the numbers, from -4 to 3, plus 8.
+  private func readThreeBits(
+    _ bytes: UnsafeRawPointer, _ work: BlockWork, _ first: Int, asProducts: Bool
+  ) {
+    let d = storedHalf(bytes, 108)
+    if asProducts { setBoth(d, work, first, -127) }
     eachSixteen { group, place, quarter in
-      let low = byte(bytes, 96 + group % 8) >> UInt8(group / 8 * 4) & 15
-      let high = byte(bytes, 96 + 8 + group % 4) >> UInt8(group / 4 * 2) & 3
-      let scale = (low | high << 4) &- 32
+      let scale = sixBitScale(bytes, group)
       let two = sixteen(bytes, 32 + place) &>> (2 * quarter) & 3
       // A bit that is not set takes 4 away.
       let third = sixteen(bytes, place % 32) &>> (quarter + (place < 32 ? 0 : 4)) & 1
-      // Bytes wrap around: only the sum has to fit.
-      work.set(first + 16 * group, (two &+ (third &<< 2) &- 4) &* scale &+ 127)
+      let number = two &+ (third &<< 2) &- 4
+      if asProducts {
+        // Bytes wrap around: only the sum has to fit.
+        work.set(first + 16 * group, number &* scale &+ 127)
+      } else {
+        work.set(first + 16 * group, number &+ 8)
+        let factor = d * Float(Int8(bitPattern: scale))
+        work.set(first / 16 + group, factor, -8 * factor)
+      }
     }
   }
 
@@ -395,30 +426,6 @@ extension BlockRows {
   /// The groups of 128 of a block of 256 numbers, which share a scale.
   private func setBoth(_ scale: Float, _ work: BlockWork, _ first: Int, _ offset: Float = -1) {
     for group in first / 128..<first / 128 + 2 { work.set(group, scale, offset * scale) }
-  }
-
-  /// The values of a row, whose groups have 16 numbers, as 8 bits in groups of 32, whose scales and biases are halves.
-  private func requantize(_ work: BlockWork) {
-    let bytes = work.quanta.assumingMemoryBound(to: UInt8.self)
-    withUnsafeTemporaryAllocation(of: Float.self, capacity: 32) { numbers in
-      for group in 0..<columns / 32 {
-        for i in 0..<32 {
-          let (scale, bias) = (work.scales[2 * group + i / 16], work.biases[2 * group + i / 16])
-          numbers[i] = scale * Float(bytes[32 * group + i]) + bias
-        }
-        var (least, most) = (numbers[0], numbers[0])
-        for number in numbers { (least, most) = (min(least, number), max(most, number)) }
-        let bias = float(f16: halfBits(least))
-        let scale = float(f16: halfBits(max(0, most - bias) / 255))
-        let inverse = scale > 0 ? 1 / scale : 0
-        for i in 0..<32 {
-          let q = ((numbers[i] - bias) * inverse).rounded()
-          // What is not a number becomes 0.
-          bytes[32 * group + i] = q > 0 ? UInt8(min(q, 255)) : 0
-        }
-        work.set(group, scale, bias)
-      }
-    }
   }
 
   /// MXFP4: the scale's byte stays, and halves of 16 become pairs of neighbours.

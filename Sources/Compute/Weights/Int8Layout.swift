@@ -4,7 +4,7 @@ import KernelTypes
 
 /// The forms in which rows of activations are quantized; weights of a stack may need several.
 struct Int8Layout: Equatable {
-  /// Elements per scale: 32 or 64.
+  /// Elements per scale: 16, 32 or 64.
   let block: Int
   /// Bits of a weight as the kernels multiply it: 4 or 8. Others are rewritten as the next of these.
   let bits: Int
@@ -31,10 +31,10 @@ struct Int8Layout: Equatable {
       isWide = rows.isWide
     }
     order = bits == 4 ? .evenOdd : .natural
-    index = isWide ? 4 : (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
+    index = isWide ? 4 : block == 16 ? 5 : (block == 64 ? 2 : 0) + (bits == 4 ? 1 : 0)
   }
 
-  static let count = 5
+  static let count = 6
   /// Distinguishes the forms, in `0 ..< count`.
   let index: Int
 }
