@@ -110,6 +110,7 @@ package struct StructuralTag {
     case "json_schema": return try schema(format, path)
     case "regex": return .regex(try text("pattern", of: format, path))
     case "grammar": return .grammar(try text("grammar", of: format, path))
+    case "quote": return .quote(of: try texts("source", of: format, path, isRequired: true))
     case "any_text": return try anyText(format, path, until: ends)
     case "token": return try token(format, path)
     case "tag": return try tag(format, path)

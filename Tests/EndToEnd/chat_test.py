@@ -423,6 +423,25 @@ def test_regex_choice_and_grammar(s):
     assert json.loads(text(s.chat(CAPITAL, extra_body={"guided_json": PERSON}, max_tokens=300))).keys() == PERSON["properties"].keys()
 
 
+def test_quotes_stand_in_what_was_asked_about(s):
+    story = 'Once upon a time a fox said:\n"Where is the café?" Nobody knew, and the fox went home to sleep.'
+    messages = [{"role": "system", "content": story}, {"role": "user", "content": "What did the fox ask?"}]
+    quote = {"type": "string", "x-quote-of": {"from": "messages"}, "minLength": 8, "maxLength": 40}
+    answer = {"type": "object", "required": ["quotes"], "properties": {
+        "quotes": {"type": "array", "items": quote, "minItems": 2, "maxItems": 2}}}
+    completion = s.chat(messages, max_tokens=300, response_format={
+        "type": "json_schema", "json_schema": {"name": "quotes", "schema": answer}})
+    quotes = json.loads(text(completion))["quotes"]
+    assert len(quotes) == 2 and all(8 <= len(quote) <= 40 for quote in quotes), quotes
+    assert all(quote in story or quote in messages[1]["content"] for quote in quotes), quotes
+    whole = text(s.chat(messages, max_tokens=300, response_format={"type": "quote", "source": [story]}))
+    assert whole and whole in story, whole
+    refuses(s, {"response_format": {"type": "quote", "source": 3}}, "response_format.source")
+    refuses(s, {"response_format": {"type": "quote"}}, "response_format.source")
+    refuses(s, {"response_format": {"type": "quote", "source": ""}}, "response_format.source")
+    refused(lambda: s.complete("x", extra_body={"guided_json": {"x-quote-of": {"from": "messages"}}}), 400, "guided_json/x-quote-of")
+
+
 def test_strange_characters_come_back_unchanged(s):
     strange = "👩‍👩‍👧‍👦 漢字 שלום \u0000 é e\u0301 🏳️‍🌈 ﷽"
     assert ask(s, messages=strange)[0] == 200

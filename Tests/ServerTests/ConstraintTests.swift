@@ -69,6 +69,13 @@ struct ConstraintTests {
         + #"{"type":"repeat","min":2,"max":3,"content":{"type":"regex","pattern":"[0-9]"}}]}}"#, "n=123"
     ),
     (#""guided_json":{"properties":{"a":{}}},"additional_properties":true"#, #"{"b": 1}"#),
+    (#""response_format":{"type":"quote","source":["a cat","a dog"]}"#, "dog"),
+    (#""response_format":{"type":"quote","source":{"from":"messages"}}"#, "hi"),
+    (#""guided_json":{"items":{"x-quote-of":{"from":"messages"}},"minItems":1}"#, #"["i", "hi"]"#),
+    (
+      #""structural_tag":{"format":{"type":"tag","begin":"<q>","content":{"type":"quote","source":"a cat"},"end":"</q>"}}"#,
+      "<q>cat</q>"
+    ),
   ])
   func `a format allows what it describes and the end after it`(extra: String, text: String) throws {
     #expect(try saying(text, to: extra) == "whole")
@@ -95,6 +102,11 @@ struct ConstraintTests {
     #expect(try saying("<tool_call>", to: format) == "")
     #expect(try saying("hi", to: #""response_format":{"type":"text"}"#) == "free")
     #expect(try saying(#"{"b": 1}"#, to: #""guided_json":{"properties":{"a":{}}}"#) == #"{""#)
+    #expect(try saying("dot", to: #""response_format":{"type":"quote","source":["a cat","a dog"]}"#) == "do")
+    let tool = weather.replacing(#"{"type":"string"}"#, with: #"{"x-quote-of":{"from":"messages"}}"#)
+    let forced = #""tools":[\#(tool)],"tool_choice":"required""#
+    #expect(try saying(call("get_weather", #"{"city": "hi"}"#), to: forced) == "whole")
+    #expect(try saying(call("get_weather", #"{"city": "ho"}"#), to: forced).hasSuffix(#""h"#))
   }
 
   @Test(arguments: [
@@ -111,6 +123,10 @@ struct ConstraintTests {
       "400 unsupported_value response_format.json_schema.schema/properties/a~1b"
     ),
     (#""guided_json":false"#, "400 invalid_value guided_json"),
+    (#""response_format":{"type":"quote"}"#, "400 missing_required_parameter response_format.source"),
+    (#""response_format":{"type":"quote","source":[1]}"#, "400 invalid_type response_format.source"),
+    (#""response_format":{"type":"quote","source":""}"#, "400 invalid_value response_format.source"),
+    (#""guided_json":{"x-quote-of":"a","pattern":"a"}"#, "400 unsupported_value guided_json"),
     (format + #","ignore_eos":true"#, "400 invalid_value ignore_eos"),
     (format + #","min_tokens":3"#, "400 invalid_value min_tokens"),
     (#""tools":[\#(weather)],"tool_choice":"required","min_tokens":3"#, "400 invalid_value min_tokens"),

@@ -98,6 +98,7 @@ struct MaskBuilder {
         let next = recogniser.resume(item.tail)
         mask.add(CollectionOfOne(id), cost: recogniser.costs[Int(next)])
       case .leaf(let leaf): add(OpenLeaf(leaf, item, vocabulary), isUnwanted)
+      case .quote(let quote): add(OpenQuote(quote, item, vocabulary))
       case .sequence, .choice, .repeated, .object, .array: break
       }
     }
@@ -137,6 +138,18 @@ struct MaskBuilder {
       guard let next = recogniser.adding(text, to: seen) else { continue }
       walk(Int(exit), recogniser.resume(item.tail, seen: next), isUnwanted)
     }
+  }
+
+  /// The same for a quote.
+  private mutating func add(_ open: OpenQuote) {
+    let tail = open.item.tail
+    let rest = Cost.sum(open.beyond, recogniser.costs[Int(tail)])
+    var found = leaves.mask(of: open)
+    if Cost.sum(found.maxCost, rest) > mask.limit {
+      found = leaves.walked(open, costingAtMost: mask.limit - rest)
+    }
+    if !found.inside.isEmpty { mask.add(found.inside, maxCost: Cost.sum(found.maxCost, rest)) }
+    if !found.leaving.exits.isEmpty { mask.leave(at: found.leaving, for: recogniser.resume(tail)) }
   }
 
   /// Tokens inside a leaf whose texts must differ: those that follow an earlier text may have no way on.

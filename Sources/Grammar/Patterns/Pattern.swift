@@ -31,6 +31,8 @@ package indirect enum Pattern: Sendable, Equatable {
   case quoted(Pattern)
   /// Any text of ordinary tokens, also none; the strings in `excluding` do not occur in it.
   case text(excluding: [String])
+  /// Text that stands in one of these, whole characters and at least one.
+  case quote(of: [String])
   /// The text of a string that the schema allows, without quotes and escapes. One that the regular expression `unlike`
   /// matches as a whole is left out.
   case string(JSONValue, unlike: String?)
@@ -53,7 +55,7 @@ extension Pattern {
     case .sequence(let parts), .choice(let parts): parts.reduce(64) { $0 + $1.byteCount }
     case .repeated(let inner, _, _), .declared(let inner), .quoted(let inner): 64 + inner.byteCount
     case .schema(let schema): 64 + Self.byteCount(schema)
-    case .text(let excluded): Self.byteCount(excluded)
+    case .text(let texts), .quote(let texts): Self.byteCount(texts)
     case .string(let schema, let unlike): 64 + Self.byteCount(schema) + (unlike?.utf8.count ?? 0)
     case .without(let excluded, let inner): Self.byteCount(excluded) + inner.byteCount
     }
@@ -85,7 +87,7 @@ extension Pattern {
     case (.declared(let a), .declared(let b)), (.quoted(let a), .quoted(let b)): a.isSame(as: b)
     case (.schema(let a), .schema(let b)): a == b
     case (.anyObject, .anyObject): true
-    case (.text(let a), .text(let b)): Self.areSame(a, b)
+    case (.text(let a), .text(let b)), (.quote(let a), .quote(let b)): Self.areSame(a, b)
     case (.string(let a, let unlike), .string(let b, let other)):
       a == b && Self.areSame([unlike].compactMap { $0 }, [other].compactMap { $0 })
     case (.without(let a, let inner), .without(let b, let other)):

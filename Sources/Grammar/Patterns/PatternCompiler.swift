@@ -81,6 +81,9 @@ struct PatternCompiler {
     case .text(let excluded):
       try check(isPlain: "free text")
       return try builder.leaf(Self.text(without: excluded))
+    case .quote(let texts):
+      try budget.spend(texts.reduce(1) { $0 + $1.utf8.count })
+      return try builder.quote(of: texts, spelling)
     case .string(let schema, let unlike):
       try check(isPlain: "a string")
       return try builder.leaf(text(schema, unlike: unlike))

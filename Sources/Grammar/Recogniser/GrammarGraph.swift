@@ -7,6 +7,8 @@ import Synchronization
 enum GrammarNode {
   /// Bytes of a regular language.
   case leaf(GrammarLeaf)
+  /// Text that stands in a source.
+  case quote(QuoteLeaf)
   /// Exactly this token.
   case token(Int32)
   case sequence([Int32])
@@ -19,7 +21,7 @@ enum GrammarNode {
   /// Calls `body` with each node that it names.
   func eachPart(_ body: (Int32) -> Void) {
     switch self {
-    case .leaf, .token: break
+    case .leaf, .quote, .token: break
     case .sequence(let parts), .choice(let parts): parts.forEach(body)
     case .repeated(let inner, _, _): body(inner)
     case .object(let plan):
@@ -218,6 +220,9 @@ final class GrammarGraph: Sendable {
       let counts = leaf.isAnyString ? 0 : leaf.length?.counts.byteCount ?? 0
       automata[ObjectIdentifier(leaf.dfa)] = leaf.dfa.byteCount + counts
     }
+    let quotes = nodes.reduce(0) { bytes, node in
+      if case .quote(let quote) = node { bytes + quote.byteCount } else { bytes }
+    }
     let tables = nodes.reduce(0) { bytes, node in
       if case .array(let plan) = node, plan.hasConflicts {
         bytes + 4 * (ContainsTable.steps(plan) ?? 0)
@@ -225,7 +230,7 @@ final class GrammarGraph: Sendable {
         bytes
       }
     }
-    byteCount = automata.values.reduce(nodes.count * 200 + tables, +)
+    byteCount = automata.values.reduce(nodes.count * 200 + tables + quotes, +)
     guard byteCount <= Self.byteLimit else {
       throw .tooLarge(
         reason: "the automata and tables of the grammar take more than \(Self.byteLimit >> 20) MiB")
@@ -275,7 +280,7 @@ final class GrammarGraph: Sendable {
     switch nodes[Int(node)] {
     case .leaf(let leaf): return leaf
     case .object(let plan): return plan.differing.flatMap { differing(plan.properties[$0].value, nodes) }
-    case .token, .sequence, .choice, .repeated, .array: return nil
+    case .quote, .token, .sequence, .choice, .repeated, .array: return nil
     }
   }
 
@@ -292,7 +297,7 @@ final class GrammarGraph: Sendable {
   private static func refuseLeftRecursion(_ nodes: [GrammarNode], _ nullable: [Bool]) throws(GrammarError) {
     func firsts(_ node: Int32) -> [Int32] {
       switch nodes[Int(node)] {
-      case .leaf, .token, .object, .array: return []
+      case .leaf, .quote, .token, .object, .array: return []
       case .choice(let branches): return branches
       case .repeated(let inner, _, _): return [inner]
       case .sequence(let parts):
@@ -337,7 +342,7 @@ final class GrammarGraph: Sendable {
         let now: Bool
         switch nodes[index] {
         case .leaf(let leaf): now = leaf.dfa.accepting[0]
-        case .token, .object, .array: now = false
+        case .quote, .token, .object, .array: now = false
         case .sequence(let parts): now = parts.allSatisfy { nullable[Int($0)] }
         case .choice(let branches): now = branches.contains { nullable[Int($0)] }
         case .repeated(let inner, let min, _): now = min == 0 || nullable[Int(inner)]
@@ -414,7 +419,7 @@ struct GrammarMeasure {
     RoundWork(
       size: nodes.reduce(0) { size, node in
         switch node {
-        case .leaf, .token, .repeated: size + 1
+        case .leaf, .quote, .token, .repeated: size + 1
         case .sequence(let list), .choice(let list): size + 1 + list.count
         case .object(let plan): size + 1 + 4 * (plan.properties.count + plan.extras.count)
         case .array(let plan):
@@ -440,6 +445,7 @@ struct GrammarMeasure {
     case .leaf(let leaf):
       let length = leaf.dfa.isEmpty ? Cost.none : leaf.cost(0, after: 0)
       return (length, length < Cost.none ? 1 : Cost.none)
+    case .quote(let quote): return quote.isEmpty ? (Cost.none, Cost.none) : (quote.cost(0, after: 0), 1)
     case .token: return (1, 1)
     case .sequence(let parts):
       return (

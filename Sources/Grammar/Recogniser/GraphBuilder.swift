@@ -89,6 +89,7 @@ struct GraphBuilder {
   /// Texts that the leaves which are made now do not have.
   private var excluded: ByteDFA?
   private var literals: [[UInt8]: Int32] = [:]
+  private var quotes: [(texts: [String], spelling: Spelling, min: Int, max: Int, node: Int32)] = []
   private var automata: [ByteDFA: Int32] = [:]
   private var distinctLeaves: [ByteDFA: Int32] = [:]
   private var textCounts: [ByteDFA: [UInt32]] = [:]
@@ -120,7 +121,7 @@ struct GraphBuilder {
   @discardableResult
   mutating func excluding(_ texts: ByteDFA?) -> ByteDFA? {
     defer { excluded = texts }
-    (literals, automata, distinctLeaves, textCounts) = ([:], [:], [:], [:])
+    (literals, automata, distinctLeaves, textCounts, quotes) = ([:], [:], [:], [:], [])
     return excluded
   }
 
@@ -164,6 +165,22 @@ struct GraphBuilder {
     let node = try add(.leaf(GrammarLeaf(dfa: writable(dfa))))
     automata[dfa] = node
     if isUnwritable(node) { unwritable[node] = dfa.shortestText }
+    return node
+  }
+
+  /// - Parameters:
+  ///   - texts: what may be quoted.
+  ///   - min, max: characters of the quote.
+  mutating func quote(
+    of texts: [String], _ spelling: Spelling, min: Int = 1, max: Int = Int.max
+  ) throws(GrammarError) -> Int32 {
+    let known = quotes.first {
+      $0.spelling == spelling && $0.min == min && $0.max == max && $0.texts == texts
+    }
+    if let known { return known.node }
+    let node = try add(
+      .quote(QuoteLeaf(texts, spelling: spelling, min: min, max: max, missing: missing, excluded: excluded)))
+    quotes.append((texts, spelling, min, max, node))
     return node
   }
 

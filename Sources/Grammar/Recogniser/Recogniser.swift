@@ -4,9 +4,9 @@
 struct StackItem: Hashable {
   /// -1 at the end of the answer.
   var node: Int32
-  /// Leaf: the state of its automaton. Sequence: the part that runs. Object, array: the phase.
+  /// Leaf, quote: the state of its automaton. Sequence: the part that runs. Object, array: the phase.
   var state: Int32
-  /// Leaf: characters so far, or the text so far where texts must differ. Repetition: rounds so far. Object, array:
+  /// Leaf, quote: characters so far, or the text so far where texts must differ. Repetition: rounds so far. Object, array:
   /// the interned state.
   var payload: Int32
   /// The set below.
@@ -259,6 +259,7 @@ struct Recogniser {
   private mutating func frameCost(_ item: StackItem) -> Int32 {
     switch graph.nodes[Int(item.node)] {
     case .leaf(let leaf): leaf.cost(item.state, after: Int(item.payload))
+    case .quote(let quote): quote.cost(item.state, after: Int(item.payload))
     case .token: 1
     case .choice: 0
     case .sequence: graph.partCosts[Int(item.node)][Int(item.state) + 1]

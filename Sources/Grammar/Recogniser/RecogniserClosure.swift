@@ -108,7 +108,7 @@ extension Recogniser {
     case .leaf(let leaf):
       if leaf.dfa.accepting[0], !isFilled { work.append(.resume(tail)) }
       if leaf.dfa.continues[0] { out.append(StackItem(node: node, state: 0, payload: 0, tail: tail)) }
-    case .token: out.append(StackItem(node: node, state: 0, payload: 0, tail: tail))
+    case .quote, .token: out.append(StackItem(node: node, state: 0, payload: 0, tail: tail))
     case .choice(let branches): for branch in branches { push(branch, .set(tail), isFilled: isFilled) }
     case .sequence: enterPart(node, 0, tail, isFilled)
     case .repeated: enterRound(node, 0, tail, isFilled)
@@ -154,7 +154,7 @@ extension Recogniser {
       return
     }
     switch graph.nodes[Int(item.node)] {
-    case .leaf, .token, .choice: break
+    case .leaf, .quote, .token, .choice: break
     case .sequence: enterPart(item.node, Int(item.state) + 1, item.tail, false)
     case .repeated: enterRound(item.node, Int(item.payload) + 1, item.tail, false)
     case .object(let plan): advanceObject(plan, item, seen: seen)

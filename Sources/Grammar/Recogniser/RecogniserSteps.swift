@@ -46,7 +46,12 @@ extension Recogniser {
     if let known = steps[key] { return known }
     for index in Int(starts[Int(set)])..<Int(starts[Int(set) + 1]) {
       let item = items[index]
-      guard item.node >= 0, case .leaf(let leaf) = graph.nodes[Int(item.node)] else { continue }
+      guard item.node >= 0 else { continue }
+      if case .quote(let quote) = graph.nodes[Int(item.node)] {
+        stepQuote(quote, item, byte)
+        continue
+      }
+      guard case .leaf(let leaf) = graph.nodes[Int(item.node)] else { continue }
       let state = leaf.dfa.step(item.state, byte)
       guard state >= 0 else { continue }
       if leaf.textCounts != nil {
@@ -68,6 +73,16 @@ extension Recogniser {
     let result = close()
     steps.set(key, result)
     return result
+  }
+
+  private mutating func stepQuote(_ quote: QuoteLeaf, _ item: StackItem, _ byte: UInt8) {
+    guard let step = quote.step(item.state, after: Int(item.payload), byte) else { return }
+    if step.mayEnd { work.append(.resume(item.tail)) }
+    guard step.goesOn else { return }
+    // Behind the minimum, only a maximum needs counting.
+    let count = min(Int(item.payload) + (step.begins ? 1 : 0), quote.max == Int.max ? quote.min : Int.max)
+    out.append(
+      StackItem(node: item.node, state: step.state, payload: Int32(clamping: count), tail: item.tail))
   }
 
   /// The set after a token that stands for itself.

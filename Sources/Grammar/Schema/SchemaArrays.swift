@@ -154,7 +154,7 @@ extension SchemaCompiler {
       case .number(let number):
         let values = try number.values(&normalizer.budget) ?? anyNumber
         automata.append(try normalizer.budget.intersection(values, exact))
-      case .string(let string): automata.append(try bounded(string.dfa ?? anyString, string))
+      case .string(let string): automata.append(try bounded(string.spellings(else: anyString), string))
       case .array, .object: continue
       }
     }

@@ -15,6 +15,7 @@ extension SchemaNormalizer {
     case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
       let dfa = try numbers(keyword, value, literal)
       return Self.others(than: .number(NumberAtom())) + [.number(NumberAtom(dfa: dfa))]
+    case StringAtom.quoteKeyword: return [.string(StringAtom(sources: try sources(value, literal)))]
     case "minLength", "maxLength", "pattern", "format":
       guard let atom = try strings(keyword, value, literal) else { return SchemaAtom.everything }
       return Self.others(than: .string(StringAtom())) + [.string(atom)]
@@ -49,6 +50,10 @@ extension SchemaNormalizer {
       let rest = try budget.counted(
         CommonLanguages.canonicalString.get().subtracting(dfa, watch: budget.watch))
       return rest.isEmpty ? [] : [.string(StringAtom(dfa: rest))]
+    case StringAtom.quoteKeyword:
+      // What does not stand in a text is left out: the answer is constrained more.
+      isRestricted = true
+      return []
     case "items", "contains", "minItems", "maxItems", "uniqueItems":
       return try arrayViolation(keyword, members, literal)
     default: return try objectViolation(keyword, members, literal)
@@ -293,5 +298,19 @@ extension SchemaNormalizer {
     } catch .unsupported(let what, let place, let reason) {
       throw .unsupported(keyword: "pattern", path: path(literal), reason: "\(what), \(place): \(reason)")
     }
+  }
+
+  /// The texts that may be quoted.
+  private mutating func sources(_ value: JSONValue, _ literal: SchemaLiteral) throws(GrammarError) -> [String]
+  {
+    var texts: [String] = []
+    for entry in value.arrayValue ?? [value] {
+      guard let text = entry.stringValue else {
+        throw malformed(StringAtom.quoteKeyword, literal, "it is neither a text nor a list of texts")
+      }
+      texts.append(text)
+      try budget.spend(text.utf8.count)
+    }
+    return texts
   }
 }

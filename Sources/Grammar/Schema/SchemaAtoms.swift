@@ -258,17 +258,41 @@ struct ArrayAtom: Hashable {
 struct StringAtom {
   /// Canonical spellings with quotes; nil: all strings.
   var dfa: ByteDFA?
+  /// The texts in which the string stands; nil: anywhere.
+  var sources: [String]?
   var min = 0
   var max = Int.max
 
   func and(_ other: StringAtom, _ budget: inout CompileBudget) throws(GrammarError) -> StringAtom? {
     var out = StringAtom(
-      dfa: dfa ?? other.dfa, min: Swift.max(min, other.min), max: Swift.min(max, other.max))
+      dfa: dfa ?? other.dfa, sources: sources ?? other.sources, min: Swift.max(min, other.min),
+      max: Swift.min(max, other.max))
+    guard out.sources == nil || out.dfa == nil,
+      sources == nil || other.sources == nil || sources == other.sources
+    else {
+      throw .unsupported(
+        keyword: Self.quoteKeyword, path: "",
+        reason: "of the other keywords for strings, only minLength and maxLength can stand beside it")
+    }
     if let mine = dfa, let theirs = other.dfa {
       out.dfa = try budget.intersection(mine, theirs)
     }
     return out.min > out.max || out.dfa?.isEmpty ?? false ? nil : out
   }
+
+  /// The automaton of its spellings, whatever the bounds are.
+  ///
+  /// - Throws: for a quote, which has none.
+  func spellings(else any: ByteDFA) throws(GrammarError) -> ByteDFA {
+    guard sources == nil else {
+      throw .unsupported(
+        keyword: Self.quoteKeyword, path: "",
+        reason: "here strings have to be told apart, or stand without quotes")
+    }
+    return dfa ?? any
+  }
+
+  static let quoteKeyword = "x-quote-of"
 }
 
 struct NumberAtom {

@@ -42,7 +42,7 @@ struct SchemaCompiler {
     for case .string(let atom) in try compiler.normalizer.atoms(root) {
       automata.append(
         try compiler.lowering(atom) { max throws(GrammarError) in
-          try StringLanguage.unquoted(atom.dfa ?? any, min: atom.min, max: max)
+          try StringLanguage.unquoted(atom.spellings(else: any), min: atom.min, max: max)
         })
     }
     let dfa = try compiler.union(automata)
@@ -167,7 +167,9 @@ struct SchemaCompiler {
           kinds.insert(.number)
         }
       case .string(let string):
-        if string.dfa == nil, string.min == 0, string.max == Int.max {
+        if let sources = string.sources {
+          out.append(try quote(of: sources, string, &builder))
+        } else if string.dfa == nil, string.min == 0, string.max == Int.max {
           kinds.insert(.string)
         } else if string.dfa == nil, let node = try boundedString(string, &builder) {
           out.append(node)
@@ -186,6 +188,14 @@ struct SchemaCompiler {
     if !kinds.isEmpty { automata.append(try normalizer.budget.counted(CommonLanguages.scalars(kinds))) }
     out += try leaves(automata, &builder)
     return out
+  }
+
+  private mutating func quote(
+    of sources: [String], _ atom: StringAtom, _ builder: inout GraphBuilder
+  ) throws(GrammarError) -> Int32 {
+    let quotes = try builder.literal([0x22])
+    let text = try builder.quote(of: sources, .json, min: atom.min, max: atom.max)
+    return try builder.add(.sequence([quotes, text, quotes]))
   }
 
   mutating func union(_ a: ByteDFA, _ b: ByteDFA) throws(GrammarError) -> ByteDFA {

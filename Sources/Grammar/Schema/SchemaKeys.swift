@@ -22,7 +22,7 @@ extension SchemaCompiler {
     let any = try CommonLanguages.canonicalString.get()
     var automata: [ByteDFA] = []
     for case .string(let atom) in try normalizer.atoms(conjunction) {
-      automata.append(try bounded(atom.dfa ?? any, atom))
+      automata.append(try bounded(atom.spellings(else: any), atom))
     }
     return try union(automata)
   }

@@ -197,7 +197,8 @@ struct SchemaNormalizer {
 
   private static let order = [
     "extends", "disallow", "divisibleBy", "type", "const", "enum", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format", "properties", "required",
+    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format", "x-quote-of",
+    "properties", "required",
     "minProperties", "maxProperties",
     "propertyNames",
     "dependentRequired", "items", "contains", "minItems", "maxItems", "uniqueItems", "$ref", "$dynamicRef",

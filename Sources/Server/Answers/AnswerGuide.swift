@@ -82,7 +82,7 @@ struct AnswerGuide {
 
   private func rules() throws(APIError) -> AnswerRules {
     var rules = AnswerRules()
-    if let format = request.format { rules.content = try core.pattern(of: format) }
+    if let format = request.format { rules.content = try core.pattern(of: format, quoted) }
     rules.allowsUndeclaredMembers = core.allowsUndeclaredMembers(
       request.options, isStrict: request.format?.isStrict ?? callableTools.contains(where: \.isStrict))
     if case .none = request.toolChoice {
@@ -92,7 +92,7 @@ struct AnswerGuide {
     }
     rules.tools = callableTools.map { tool in
       AnswerRules.Tool(
-        CallableTool(name: tool.name, arguments: Self.arguments(of: tool)),
+        CallableTool(name: tool.name, arguments: arguments(of: tool)),
         isStrict: tool.isStrict)
     }
     switch request.toolChoice {
@@ -104,11 +104,13 @@ struct AnswerGuide {
     return rules
   }
 
-  private static func arguments(of tool: Tool) -> CallableTool.Arguments {
+  private var quoted: QuotedMessages { QuotedMessages(request.messages) }
+
+  private func arguments(of tool: Tool) -> CallableTool.Arguments {
     switch tool.inputGrammar {
     case .lark(let text): .text(name: Tool.inputName, .lark(text))
     case .regex(let text): .text(name: Tool.inputName, .regex(text))
-    case nil: tool.parameters.map { .schema($0) } ?? .none
+    case nil: tool.parameters.map { .schema(quoted.resolve($0)) } ?? .none
     }
   }
 
@@ -128,11 +130,18 @@ struct AnswerGuide {
 extension RequestContext {
   /// The pattern of an answer's content.
   ///
+  /// - Parameter quoted: what may be quoted of the request; nil where it has no messages.
   /// - Throws: 400 for a structural tag that is none.
-  func pattern(of format: ResponseFormat) throws(APIError) -> Pattern {
+  func pattern(of format: ResponseFormat, _ quoted: QuotedMessages? = nil) throws(APIError) -> Pattern {
     switch format.form {
     case .anyObject: return .anyObject
-    case .schema(let schema): return .schema(schema)
+    case .schema(let schema): return .schema(quoted?.resolve(schema) ?? schema)
+    case .quote(.texts(let texts)): return .quote(of: texts)
+    case .quote(.messages):
+      guard let quoted else {
+        throw .invalidValue(format.param, "this request has no messages: give the source itself")
+      }
+      return .quote(of: quoted.texts)
     case .regex(let expression): return .regex(expression)
     case .choice(let texts): return .choice(texts.map(Pattern.literal))
     case .grammar(let text): return .grammar(text)

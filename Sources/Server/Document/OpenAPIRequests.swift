@@ -91,7 +91,10 @@ enum OpenAPIRequests {
         "json_schema": {"type": "object", "required": ["schema"], "properties": {"name": {"type": "string"},
           "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}},
       {"type": "object", "required": ["type"], "properties": {"type": {"const": "structural_tag"},
-        "format": {"type": "object"}, "structures": {"type": "array"}, "triggers": {"type": "array"}}}]},
+        "format": {"type": "object"}, "structures": {"type": "array"}, "triggers": {"type": "array"}}},
+      {"type": "object", "required": ["type", "source"], "properties": {"type": {"const": "quote"}, "source": {"anyOf": [
+        {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"const": {"from": "messages"}}]}}}]},
     "TextPart": {"type": "object", "required": ["type", "text"],
       "properties": {"type": {"const": "text"}, "text": {"type": "string"}}},
     "RefusalPart": {"type": "object", "required": ["type", "refusal"],

@@ -189,7 +189,7 @@ enum OpenAPIResponses {
           "strict": "boolean"},
         "thinking": {"supported": "boolean", "switch": "boolean", "budget": "boolean"},
         "structured_output": {"json_object": "boolean", "json_schema": "boolean", "regex": "boolean",
-          "choice": "boolean", "grammar": "boolean", "structural_tag": "boolean",
+          "choice": "boolean", "grammar": "boolean", "structural_tag": "boolean", "quote": "boolean",
           "additional_properties": "boolean", "missing_bytes": ["integer"]},
         "sampling": "object",
         "limits": {"choices": "integer", "messages": "integer", "content_parts": "integer", "media_parts": "integer", "tools": "integer",

@@ -122,6 +122,7 @@ struct CapabilitiesRoute {
           "choice": .bool(accepts(("guided_choice", ["a"]))),
           "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
           "structural_tag": .bool(accepts(("structural_tag", Self.tagFormat))),
+          "quote": .bool(accepts(("response_format", ["type": "quote", "source": "a"]))),
           "additional_properties": .bool(core.settings.allowsUndeclaredMembers),
           "missing_bytes": .array(
             core.model.embedder == nil ? core.model.grammars.missingBytes.map { .int(Int($0)) } : []),

@@ -134,7 +134,7 @@ extension ChatRequest {
   static func format(_ fields: inout Fields) throws(APIError) -> ResponseFormat? {
     _ = fields.value(
       "response_format", Shape.named("ResponseFormat"),
-      "`text`, `json_object` (with `schema` too), `json_schema` or `structural_tag`; see below",
+      "`text`, `json_object` (with `schema` too), `json_schema`, `structural_tag` or `quote`; see below",
       like: #"{"type":"text"}"#)
     guard var format = try fields.fields("response_format") else { return nil }
     let reader = FormatReader(limits: fields.limits)

@@ -182,7 +182,7 @@ struct ResponsesText {
       #"""
       {"type": "object", "properties": {"verbosity": {"enum": ["low", "medium", "high"]},
         "format": {"type": "object", "required": ["type"], "properties": {
-          "type": {"enum": ["text", "json_object", "json_schema"]}, "name": {"type": "string"},
+          "type": {"enum": ["text", "json_object", "json_schema", "structural_tag", "quote"]}, "name": {"type": "string"},
           "description": {"type": "string"}, "schema": {"type": "object"}, "strict": {"type": "boolean"}}}}}
       """#, "`format` as `response_format` in chat; `verbosity` is accepted",
       like: #"{"format":{"type":"text"}}"#)

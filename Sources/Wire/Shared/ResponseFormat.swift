@@ -16,6 +16,8 @@ package struct ResponseFormat: Sendable, Equatable {
     case grammar(String)
     /// Text with tags inside, as XGrammar describes it: the object with `format`, or with `structures` and `triggers`.
     case structuralTag(JSONValue)
+    /// Text that stands in a source.
+    case quote(QuoteSource)
   }
 
   package var form: Form
@@ -28,6 +30,16 @@ package struct ResponseFormat: Sendable, Equatable {
     self.form = form
     self.param = param
   }
+}
+
+/// Where the texts are that an answer may quote.
+package enum QuoteSource: Sendable, Equatable {
+  case texts([String])
+  /// In the messages of the request that are not the model's own.
+  case messages
+
+  /// How a request names the messages, here and in the schema keyword `x-quote-of`.
+  package static let messagesValue: JSONValue = ["from": "messages"]
 }
 
 extension ResponseFormat {
@@ -124,9 +136,21 @@ struct FormatReader {
       var members = JSONObject()
       for name in ["format", "structures", "triggers"] { members[name] = format.value(name) }
       return try structuralTag(.object(members), param: format.path)
+    case "quote": return ResponseFormat(.quote(try quoteSource(&format)), param: format.name(of: "source"))
     case let other:
       throw .invalidValue(format.name(of: "type"), "'\(APIError.shortened(other))' is not a response format")
     }
+  }
+
+  private func quoteSource(_ format: inout Fields) throws(APIError) -> QuoteSource {
+    let name = format.name(of: "source")
+    guard let source = format.value("source") else { throw .missing(name) }
+    if source == QuoteSource.messagesValue { return .messages }
+    let texts = (source.arrayValue ?? [source]).compactMap(\.stringValue)
+    guard !texts.isEmpty, texts.count == source.arrayValue?.count ?? 1 else {
+      throw .wrongType(name, expected: #"a text, a list of texts, or {"from": "messages"}"#, found: source)
+    }
+    return .texts(texts)
   }
 
   /// A schema beside its name, its description and `strict`. Strict or not, the schema holds; strict, objects have
