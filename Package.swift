@@ -62,7 +62,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 770, "CLI": 9_960, "Chat": 6_230, "Checkpoint": 4_560,
+  "CAPI": 770, "CLI": 10_110, "Chat": 6_230, "Checkpoint": 4_560,
   "Compute": 9_610, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_640,
   "HTTP": 4_360, "Hub": 2_710, "Inference": 5_960, "JSON": 1_020,
   "Jinja": 5_380, "KernelTypes": 680, "KernelsAMX": 1_280, "KernelsAVX2": 3_200,

@@ -85,7 +85,7 @@ extension Command {
       run: PerplexityCommand.run),
     Command(
       name: "eval", section: .measure,
-      summary: "compare models by a text, by questions with choices, and by tasks",
+      summary: "compare models by a text, questions with choices, tasks, and calls of tools",
       usage: "mlxserve eval MODEL [MODEL...] --text FILE [flags]",
       groups: [Flags.comparedModels, Flags.eval, Flags.cache], takesModel: true, run: EvalCommand.run),
     Command(

@@ -13,7 +13,7 @@ import time
 
 from cli_test import run
 from gguf_test import FILES, LLAMA, serving, text
-from server import DEMO
+from server import DEMO, ROOT
 
 
 def tensors(folder):
@@ -337,6 +337,13 @@ def test_eval_compares_models_by_text_choices_and_tasks(server):
         assert chart.read_text().startswith("<svg ") and chart.read_text().count("<rect ") > 4
         table = run(server, *words).stdout.splitlines()
         assert table[0].split()[:3] == ["model", "size", "perplexity"] and len(table) == 3, table
+        cases = (ROOT / "docs/examples/eval/tools.jsonl").read_text().splitlines()
+        told.write_text("\n".join([cases[0], next(case for case in cases if '"calls":[]' in case)]))
+        called, = json.loads(run(server, "eval", DEMO, "--tools", told, "--json").stdout)
+        assert called["tools"]["tools"]["all"] == 2 and set(called["tools"]["categories"]) == {"one tool", "no call"}, called
+        told.write_text('{"question": "x", "tools": []}')
+        wrong = run(server, "eval", DEMO, "--tools", told)
+        assert wrong.returncode == 2 and "text.txt, line 1" in wrong.stderr and '"calls"' in wrong.stderr, wrong
         questions.write_text('{"prompt": "x", "choices": ["one"], "answer": 0}\n')
         refused = run(server, *words)
         assert refused.returncode == 2 and "choices.jsonl, line 1" in refused.stderr, refused

@@ -411,8 +411,12 @@ enum Flags {
       Flag(
         "tasks FILE", .text, "tasks as JSON lines: \"prompt\" and \"answer\", which has to be given exactly"),
       Flag(
-        "max-tokens N", .integer(1...Int(Int32.max)), default: "64",
-        "limit for the answer to a task in tokens"),
+        "tools FILE", .text,
+        "requests as JSON lines: \"question\", \"tools\", and the \"calls\" that are right, or none; docs/convert.md has more"
+      ),
+      Flag(
+        "max-tokens N", .integer(1...Int(Int32.max)), default: "64; 256 with tools",
+        "limit for each answer in tokens"),
       Flag("svg FILE", .text, "write a chart of the results too"),
     ] + perplexity.flags.filter { $0.name != "ids" })
 

@@ -1,4 +1,5 @@
-// `mlxserve eval`: models side by side, by how well they predict a text, choose among answers and solve tasks.
+// `mlxserve eval`: models side by side, by how well they predict a text, choose among answers, solve tasks
+// and call tools.
 
 import Checkpoint
 import Compute
@@ -22,6 +23,7 @@ struct ModelScores {
   /// The same, where the likelihood of an answer is divided by its length in bytes.
   var evenChoices: Score?
   var tasks: Score?
+  var tools: ToolScores?
 
   /// A share with its standard error.
   struct Score {
@@ -43,13 +45,14 @@ enum EvalCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let names = flags.texts("model")
     guard let first = names.first else { throw UsageError.missingArgument("MODEL") }
-    guard ["text", "choices", "tasks"].contains(where: flags.isSet) else {
+    guard ["text", "choices", "tasks", "tools"].contains(where: flags.isSet) else {
       throw UsageError.missingFlag(
-        "text", hint: "a text to predict; or --choices or --tasks, a file of JSON lines")
+        "text", hint: "a text to predict; or --choices, --tasks or --tools, a file of JSON lines")
     }
     // Files first: they are quick to fail.
     let questions = try flags.text("choices").map(EvalFile.questions) ?? []
     let tasks = try flags.text("tasks").map(EvalFile.tasks) ?? []
+    let toolCases = try flags.text("tools").map(EvalFile.toolCases) ?? []
     let configurations = try names.flatMap { name in try modes(of: name, flags) }
     let subject = try flags.text("text").map {
       try PerplexityCommand.subject(text: $0, model: configurations[0].configuration.modelPath)
@@ -67,10 +70,13 @@ enum EvalCommand {
         try choose(questions, evaluator, tokenizer, &found)
       }
     }
-    if !tasks.isEmpty {
-      for (index, entry) in configurations.enumerated() {
-        found[index].tasks = try solve(tasks, entry.configuration, flags.integer("max-tokens") ?? usualAnswer)
+    for (index, entry) in configurations.enumerated() where !tasks.isEmpty || !toolCases.isEmpty {
+      let (model, engine) = try Terminal.showingProgress("loading \(entry.configuration.modelPath)") {
+        try LoadedModel.load(entry.configuration)
       }
+      defer { engine.stop() }
+      if !tasks.isEmpty { found[index].tasks = try solve(tasks, model, flags) }
+      if !toolCases.isEmpty { found[index].tools = try callTools(toolCases, model, flags) }
     }
     let report = EvalReport(models: found)
     if let path = flags.text("svg") { try File.replace(path, with: Array(report.chart.utf8)) }
@@ -145,33 +151,56 @@ enum EvalCommand {
     }
   }
 
-  /// Answers in a conversation of one turn, always the likeliest token.
+  /// Answers whose words are compared.
   private static func solve(
-    _ tasks: [EvalFile.Exercise], _ configuration: EngineConfiguration, _ limit: Int
+    _ tasks: [EvalFile.Exercise], _ model: LoadedModel, _ flags: ParsedFlags
   ) throws -> ModelScores.Score {
-    let (model, engine) = try Terminal.showingProgress("loading \(configuration.modelPath)") {
-      try LoadedModel.load(configuration)
+    var score = ModelScores.Score()
+    try each(tasks, "tasks") { task in
+      let (answer, _) = try answer(to: task.prompt, model, flags, usualTokens: usualAnswer)
+      score.add(task.answers.contains { EvalFile.plain($0) == EvalFile.plain(answer) })
     }
-    defer { engine.stop() }
+    return score
+  }
+
+  private static func callTools(
+    _ cases: [ToolCase], _ model: LoadedModel, _ flags: ParsedFlags
+  ) throws -> ToolScores {
+    var scores = ToolScores()
+    try each(cases, "requests") { entry in
+      let (_, calls) = try answer(
+        to: entry.question, tools: entry.tools, model, flags, usualTokens: 4 * usualAnswer)
+      scores.add(entry, calls.map { ($0.name, $0.arguments) })
+    }
+    return scores
+  }
+
+  private static func each<Case>(_ cases: [Case], _ noun: String, _ body: (Case) throws -> Void) rethrows {
+    var bar = ProgressBar()
+    defer { bar.clear() }
+    for (number, entry) in cases.enumerated() {
+      try body(entry)
+      bar.show(number + 1, of: cases.count, ["\(number + 1)/\(cases.count) \(noun)"])
+    }
+  }
+
+  /// The answer in a conversation of one turn, always by the likeliest token, and the calls that it makes.
+  private static func answer(
+    to question: String, tools: [JSONValue] = [], _ model: LoadedModel, _ flags: ParsedFlags, usualTokens: Int
+  ) throws -> (text: String, calls: [ChatSession.Call]) {
     var settings = ChatSession.Settings()
-    settings.maxTokens = limit
+    settings.maxTokens = flags.integer("max-tokens") ?? usualTokens
     settings.switchesThinkingOff = true
+    settings.tools = tools
     var sampling = SamplingParameters()
     sampling.temperature = 0
     settings.sampling = sampling
-    var bar = ProgressBar()
-    defer { bar.clear() }
-    var score = ModelScores.Score()
-    for task in tasks {
-      var session = try ChatSession(model, settings)
-      var answer = ""
-      _ = try session.send(task.prompt) { piece in
-        if case .content(let text, _) = piece { answer += text }
-      }
-      score.add(task.answers.contains { EvalFile.plain($0) == EvalFile.plain(answer) })
-      bar.show(score.all, of: tasks.count, ["\(score.all)/\(tasks.count) tasks"])
+    var session = try ChatSession(model, settings)
+    var text = ""
+    _ = try session.send(question) { piece in
+      if case .content(let more, _) = piece { text += more }
     }
-    return score
+    return (text, session.openCalls)
   }
 }
 
@@ -241,6 +270,20 @@ enum EvalFile {
           path: path, line: number, expected: "\"prompt\", and \"answer\", a text or several")
       }
       return Exercise(prompt: prompt, answers: answers)
+    }
+  }
+
+  /// Requests with tools, as `ToolCase` describes them.
+  static func toolCases(_ path: String) throws -> [ToolCase] {
+    try lines(path).map { number, value in
+      guard let found = ToolCase(value) else {
+        throw EvalFileError(
+          path: path, line: number,
+          expected:
+            "\"question\", \"tools\", and \"calls\" of these tools with a list of right values for each argument"
+        )
+      }
+      return found
     }
   }
 

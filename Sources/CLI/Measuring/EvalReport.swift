@@ -23,6 +23,7 @@ struct EvalReport {
           ("choices", model.choices), ("choices_by_length", model.evenChoices), ("tasks", model.tasks),
         ]
         fields += scores.compactMap { name, score in score.map { (name, $0.json) } }
+        if let tools = model.tools { fields.append(("tools", tools.json)) }
         return .object(JSONObject(fields))
       })
   }
@@ -43,6 +44,8 @@ struct EvalReport {
     Column(title: "choices") { $0.choices?.words },
     Column(title: "by length") { $0.evenChoices?.words },
     Column(title: "tasks") { $0.tasks?.words },
+    Column(title: "right tool") { $0.tools?.tools.words },
+    Column(title: "and arguments") { $0.tools?.arguments.words },
   ]
 
   /// A line for each model, or a few where there is no room for that.
@@ -71,6 +74,9 @@ struct EvalReport {
     Chart(
       title: "KL to the first, nats per token (less is better)", value: { $0.divergence?.mean }, digits: 5),
     Chart(title: "Choices, % right", value: { model in model.choices.map { 100 * $0.share } }, digits: 1),
+    Chart(
+      title: "Tools and arguments, % right", value: { model in model.tools.map { 100 * $0.arguments.share } },
+      digits: 1),
     Chart(title: "Tasks, % right", value: { model in model.tasks.map { 100 * $0.share } }, digits: 1),
   ]
 
