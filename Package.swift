@@ -68,8 +68,8 @@ let budgets = [
   "Jinja": 5_380, "KernelTypes": 680, "KernelsAMX": 1_280, "KernelsAVX2": 3_200,
   "KernelsAVX512": 3_790, "KernelsAVXVNNI": 800, "KernelsDotprod": 1_400, "KernelsI8MM": 1_400,
   "KernelsNEON": 2_220, "KernelsShared": 350, "MLXServe": 1_220, "Media": 2_870,
-  "Models": 8_370, "Pipeline": 2_160, "Platform": 3_940,
-  "Sampling": 460, "Search": 4_100, "Server": 20_970, "Tokenizers": 5_340,
+  "Models": 8_370, "Pipeline": 2_280, "Platform": 3_940,
+  "Sampling": 460, "Search": 4_100, "Server": 21_020, "Tokenizers": 5_340,
   "Vectors": 5_970, "Wire": 8_140, "mlxserve": 20,
 ]
 

@@ -6,6 +6,9 @@
 // turn or forge a role. To know which text came from outside, the conversation is rendered a second time with marks at
 // the places where a spelling could begin. They show where the prompt must be cut; the pieces are tokenised one by one.
 // Nearly all conversations need none of this and are rendered once.
+//
+// What the model has written itself keeps the tokens that it was written with, where they are known: a tokenizer would
+// often cut the same text otherwise, and what was computed with it could not be used again.
 
 import JSON
 package import Tokenizers
@@ -14,6 +17,14 @@ package import Tokenizers
 package struct Prompt: Sendable, Equatable {
   package let text: String
   package let tokens: [Int32]
+}
+
+/// Tokens with which the model has written what stands in a prompt from `start` on, a byte of its text.
+package struct WrittenTokens: Sendable {
+  let start: Int
+  let tokens: [Int32]
+
+  package init(start: Int, tokens: [Int32]) { (self.start, self.tokens) = (start, tokens) }
 }
 
 /// Makes prompts for one tokenizer.
@@ -41,14 +52,15 @@ package struct PromptEncoder: Sendable {
 
   /// The prompt of a conversation.
   ///
+  /// - Parameter written: what is known of a rendered text, by rising starts. It is used as far as it spells the text.
   /// - Throws: what `ChatTemplate.render` throws.
   package func prompt(
-    of conversation: Conversation, template: ChatTemplate
+    of conversation: Conversation, template: ChatTemplate, written: ([UInt8]) -> [WrittenTokens] = { _ in [] }
   ) throws(ChatError) -> Prompt {
     let prepared = try template.prepared(conversation)
     // Rendered first: the limits of a template hold for what is done with the text later, too.
     let text = try template.render(prepared: prepared)
-    guard let mark = markNeeded(by: prepared) else { return prompt(Array(text.utf8), cuts: []) }
+    guard let mark = markNeeded(by: prepared) else { return prompt(Array(text.utf8), cuts: [], written) }
     let marked = prepared.mapTexts { text, author in
       let bytes = Array(text.utf8)
       let offsets = places(in: bytes, by: author)
@@ -59,27 +71,64 @@ package struct PromptEncoder: Sendable {
     let plain = Array(text.utf8)
     // Marks may change what a template decides. That counts only where special tokens were forged.
     if cuts.isEmpty, special.sequence(in: bytes) == special.sequence(in: plain) {
-      return prompt(plain, cuts: [])
+      return prompt(plain, cuts: [], written)
     }
-    return prompt(bytes, cuts: cuts)
+    return prompt(bytes, cuts: cuts, written)
   }
 
   /// The tokens of a text that may spell special tokens and has none.
   package func tokens(ofForeign text: String) -> [Int32] {
     let bytes = Array(text.utf8)
     let marks = special.marks(in: bytes, isKeyword: false)
-    return prompt(bytes, cuts: special.cuts(in: bytes, marks: marks)).tokens
+    return prompt(bytes, cuts: special.cuts(in: bytes, marks: marks)) { _ in [] }.tokens
   }
 
-  /// A text whose pieces between cuts are tokenised one by one.
-  private func prompt(_ text: [UInt8], cuts: [Int]) -> Prompt {
+  /// A text whose pieces between cuts are tokenised one by one, but for what the model has written.
+  private func prompt(_ text: [UInt8], cuts: [Int], _ written: ([UInt8]) -> [WrittenTokens]) -> Prompt {
     var tokens: [Int32] = []
     var start = 0
-    for end in cuts + [text.count] {
-      tokens += tokenizer.encode(Bytes.text(text[start..<end]), addSpecialTokens: false)
+    func encode(to end: Int) {
+      for end in cuts.filter({ start < $0 && $0 < end }) + [end] {
+        tokens += tokenizer.encode(Bytes.text(text[start..<end]), addSpecialTokens: false)
+        start = end
+      }
+    }
+    for part in written(text) where start <= part.start {
+      guard let (own, end) = agreeing(part, text), !cuts.contains(where: { part.start < $0 && $0 < end })
+      else { continue }
+      encode(to: part.start)
+      tokens += own
       start = end
     }
+    encode(to: text.count)
     return Prompt(text: Bytes.text(text), tokens: tokens)
+  }
+
+  // MARK: What the model has written
+
+  /// Those of the tokens that spell the text, up to a place at which it can be cut, and that place. Nil where there are
+  /// none, or where the tokenizer finds other special tokens in the text.
+  private func agreeing(_ part: WrittenTokens, _ text: [UInt8]) -> (tokens: ArraySlice<Int32>, end: Int)? {
+    var (at, count, end) = (part.start, 0, part.start)
+    guard at <= text.count else { return nil }
+    for (index, token) in part.tokens.enumerated() {
+      let spelling = tokenizer.bytes(of: token)
+      guard !spelling.isEmpty, text[at...].starts(with: spelling) else { break }
+      at += spelling.count
+      if tokenizer.isBorder(text, at: at) { (count, end) = (index + 1, at) }
+    }
+    guard count > 0 else { return nil }
+    let usual = tokenizer.encode(Bytes.text(text[part.start..<end]), addSpecialTokens: false)
+    let own = part.tokens.prefix(count)
+    return own.filter(tokenizer.isAdded) == usual.filter(tokenizer.isAdded) ? (own, end) : nil
+  }
+
+  /// Whether the tokenizer would cut an answer, behind its prompt, as the model has written it.
+  package func isUsual(_ answer: [Int32], after prompt: [Int32]) -> Bool {
+    // Nothing before an added token changes what follows it.
+    let tokens = prompt[(prompt.lastIndex(where: tokenizer.isAdded) ?? 0)...] + answer
+    let text = Bytes.text(tokens.flatMap(tokenizer.bytes))
+    return tokens.elementsEqual(tokenizer.encode(text, addSpecialTokens: false))
   }
 
   // MARK: Marks

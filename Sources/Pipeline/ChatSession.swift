@@ -1,6 +1,7 @@
 // One conversation with a model, from a line of text to the pieces of its answer.
 
 import Chat
+import Decoding
 import Grammar
 package import Inference
 package import JSON
@@ -185,12 +186,16 @@ package struct ChatSession {
     streamSettings.hiddenTokens = model.controlTokens
     var stream = TokenStream(
       streamSettings, detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
+    let place = AnswerPlace(after: prompt.text)
+    var tokens: [Int32] = []
     var reply = Reply()
     var timings: Timings?
     while stream.finish == nil {
       let pieces: [TokenStream.Piece]
       switch generation.next() {
-      case .element(.token(let token)): pieces = stream.consume(token)
+      case .element(.token(let token)):
+        tokens.append(token.id)
+        pieces = stream.consume(token)
       case .element(.finished(let reason, let taken)):
         timings = taken
         pieces = stream.end(reason)
@@ -206,6 +211,7 @@ package struct ChatSession {
       }
     }
     generation.cancel()
+    _ = model.remember(tokens, after: prompt.tokens, at: place)
     messages.append(reply.message)
     openCalls = reply.calls
     return timings
@@ -216,7 +222,7 @@ package struct ChatSession {
       settings.switchesThinkingOff ? JSONObject([("enable_thinking", .bool(false))]) : JSONObject()
     let conversation = Conversation(messages: messages, tools: settings.tools, templateArguments: arguments)
     do throws(ChatError) {
-      let prompt = try model.prompts.prompt(of: conversation, template: template)
+      let prompt = try model.prompt(of: conversation, template: template)
       guard let whole = ModelPrompt(prompt, inputs: media, rules: model.media) else {
         throw ChatError.unsupportedPart(type: media.first?.kind.rawValue ?? "image")
       }

@@ -156,4 +156,10 @@ package final class Tokenizer: Sendable {
 
   /// Whether the token is found in text before anything else: special tokens and other added ones.
   package func isAdded(_ id: Int32) -> Bool { addedByID[id] != nil }
+
+  /// Whether a text can be cut at `start` without a change of its tokens behind the cut: an added token begins there, or
+  /// nothing.
+  package func isBorder(_ text: [UInt8], at start: Int) -> Bool {
+    start == text.count || rawTokens.matches(in: text, at: start)
+  }
 }

@@ -17,10 +17,10 @@ final class AnswerRun: AnswerSource {
     var stream: TokenStream
     /// Whether the prompt is counted with this part: choices of one prompt share it.
     var countsPrompt: Bool
-    /// Whether the ids of the answer's tokens are kept.
-    let keepsTokens: Bool
+    /// Whether the ids of the answer's tokens are told.
+    let tellsTokens: Bool
 
-    /// Of the answer, but for a stop token; empty unless they are kept.
+    /// Of the answer, but for a stop token; empty unless they are told or remembered.
     fileprivate(set) var tokens: [Int32] = []
     /// How many of them have been told.
     fileprivate var toldTokens = 0
@@ -30,8 +30,8 @@ final class AnswerRun: AnswerSource {
     fileprivate var clock: AnswerClock?
     fileprivate var isFinished = false
 
-    init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool, keepsTokens: Bool = false) {
-      (self.keepsTokens, self.request, self.stream) = (keepsTokens, request, stream)
+    init(request: GenerationRequest, stream: TokenStream, countsPrompt: Bool, tellsTokens: Bool = false) {
+      (self.tellsTokens, self.request, self.stream) = (tellsTokens, request, stream)
       self.countsPrompt = countsPrompt
     }
   }
@@ -45,7 +45,10 @@ final class AnswerRun: AnswerSource {
   /// Told of an answer that the model has ended itself: its content, and its tokens. Set before the start.
   var onEnd: ((String, [Int32]) -> Void)?
   private var content = ""
-  private var tokens: [Int32] = []
+  /// Where its answers begin; nil where they are not remembered.
+  private var place: AnswerPlace?
+  /// Answers of the prompt, and in the end those that it has made, whose tokens are not the tokenizer's.
+  private(set) var written: [WrittenAnswer] = []
   /// Makes what the answers may say, where that takes time; nil where their requests have it.
   private let makeGuide: GuideMaker?
 
@@ -70,6 +73,12 @@ final class AnswerRun: AnswerSource {
   }
 
   deinit { cancelAll() }
+
+  /// Has the tokens of its answers remembered, for prompts that go on with this one's text.
+  func remembersAnswer(behind prompt: String) {
+    place = AnswerPlace(after: prompt)
+    written = core.model.written.answers(in: Array(prompt.utf8), tenant: core.client.number)
+  }
 
   private func cancelAll() {
     for part in parts { part.generation?.cancel() }
@@ -128,13 +137,19 @@ final class AnswerRun: AnswerSource {
       throw error
     }
     conclude(context, failure: nil)
-    if parts.first?.stream.finish == .stop { onEnd?(content, tokens) }
+    if parts.first?.stream.finish == .stop { onEnd?(content, parts[0].tokens) }
   }
 
   /// Ends what is left, and tells the log and the counters.
   private func conclude(_ context: ConnectionContext, failure: AnswerFailure?) {
     cancelAll()
     core.metrics.add(&tally, model: core.model.id)
+    if let place {
+      written += parts.compactMap { part in
+        core.model.remember(
+          part.tokens, after: part.request.promptTokens, at: place, tenant: core.client.number)
+      }
+    }
     let end = Instant.now
     let aborted = hasUnfinished ? failure : nil
     let answer = AnswerSummary.Answer(
@@ -256,8 +271,7 @@ final class AnswerRun: AnswerSource {
     case .element(.token(let token)) where token.isArbitrary: throw .noToken
     case .element(.token(let token)):
       tally.tokens += 1
-      if parts[index].keepsTokens { parts[index].tokens.append(token.id) }
-      if onEnd != nil { tokens.append(token.id) }
+      if parts[index].tellsTokens || place != nil { parts[index].tokens.append(token.id) }
       if let interval = parts[index].clock?.token(at: .now) { tally.intervals.observe(interval) }
       pieces += parts[index].stream.consume(token).map { (index, $0) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
@@ -276,9 +290,9 @@ final class AnswerRun: AnswerSource {
     return true
   }
 
-  /// Ids of a part's tokens that have come since the last call; nil where they are not kept.
+  /// Ids of a part's tokens that have come since the last call; nil where they are not told.
   func takeTokens(of index: Int) -> [Int32]? {
-    guard parts[index].keepsTokens else { return nil }
+    guard parts[index].tellsTokens else { return nil }
     defer { parts[index].toldTokens = parts[index].tokens.count }
     return Array(parts[index].tokens[parts[index].toldTokens...])
   }

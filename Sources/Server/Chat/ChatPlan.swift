@@ -65,9 +65,10 @@ struct ChatPlan {
       parts.append(
         AnswerRun.Part(
           request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
-          countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
+          countsPrompt: choice == 0, tellsTokens: request.options.returnsTokens))
     }
     let run = AnswerRun(parts, core: core, makeGuide: isFree ? nil : makeGuide)
+    if !isEmpty, !core.givesWay { run.remembersAnswer(behind: prompt.text) }
     if !isEmpty, let next = NextTurn(core, request, template, prompt) {
       run.onEnd = { next.read(after: $0, tokens: $1) }
     }
@@ -121,12 +122,13 @@ struct ChatPlan {
     if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
     if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
     do throws(ChatError) {
-      return try core.model.prompts.prompt(
+      return try core.model.prompt(
         of: Conversation(
           messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
           addGenerationPrompt: request.addsGenerationPrompt,
           continueFinalMessage: request.continuesFinalMessage,
-          isHistoryStrict: core.settings.isHistoryStrict), template: template)
+          isHistoryStrict: core.settings.isHistoryStrict), template: template,
+        tenant: core.client.number)
     } catch {
       throw APIError(error, of: request)
     }

@@ -86,7 +86,7 @@ struct CompletionsRoute {
         parts.append(
           AnswerRun.Part(
             request: try plan.request(for: prompt, choice: choice), stream: stream,
-            countsPrompt: choice == 0, keepsTokens: request.options.returnsTokens))
+            countsPrompt: choice == 0, tellsTokens: request.options.returnsTokens))
       }
     }
     return parts

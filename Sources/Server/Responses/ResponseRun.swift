@@ -259,6 +259,7 @@ final class ResponseRun: AnswerWriter {
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)
     made.searches = source.searches
+    made.written = source.current?.written ?? []
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
     // What is stored counts at once.
     core.server.models.observe()
@@ -273,7 +274,10 @@ final class ResponseRun: AnswerWriter {
     do throws(PlatformError) {
       // The conversation first: a response that is not stored could not tell where its turn is.
       if inConversation, let id = plan.request.conversationID {
-        _ = try core.records.updateConversation(id) { $0.items += plan.input + writer.output }
+        _ = try core.records.updateConversation(id) {
+          $0.items += plan.input + writer.output
+          $0.written = made.written
+        }
       }
       if plan.request.isBackground {
         try core.records.replace(made)

@@ -85,6 +85,7 @@ struct ResponsesPlanner {
       guard !previous.isRunning else {
         throw .invalidValue("previous_response_id", "the response '\(id)' has not ended")
       }
+      core.model.written.add(previous.written, tenant: core.client.number)
       return previous.conversation
     }
     if let id = request.conversationID {
@@ -92,6 +93,7 @@ struct ResponsesPlanner {
         try records.check()
         throw .conversationNotFound(id)
       }
+      core.model.written.add(conversation.written, tenant: core.client.number)
       return conversation.items
     }
     return []

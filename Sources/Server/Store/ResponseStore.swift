@@ -2,6 +2,7 @@
 
 import HTTP
 import JSON
+import Pipeline
 package import Platform
 import Wire
 
@@ -20,6 +21,8 @@ struct StoredResponse: Sendable, Equatable {
   var reasoning = ReasoningEvents.openai
   /// Searches in files with their results, which the body may not have.
   var searches: [JSONValue] = []
+  /// Answers of its conversation whose tokens are not the tokenizer's.
+  var written: [WrittenAnswer] = []
 
   var id: String { body["id"]?.stringValue ?? "" }
   var status: String { body["status"]?.stringValue ?? "" }
@@ -48,6 +51,7 @@ struct StoredResponse: Sendable, Equatable {
     ])
     record["owner"] = owner.map(JSONValue.string)
     if !searches.isEmpty { record["searches"] = .array(searches) }
+    record["written"] = WrittenAnswer.record(of: written)
     return JSONValue.object(record).bytes
   }
 
@@ -72,6 +76,7 @@ struct StoredResponse: Sendable, Equatable {
       body: body, context: context, input: input, cuts: cuts.map(Self.cuts), reasoning: reasoning)
     owner = record["owner"]?.stringValue
     searches = record["searches"]?.arrayValue ?? []
+    written = WrittenAnswer.all(inRecord: record)
   }
 
   private static func cuts(_ value: JSONValue) -> ResponseEventWriter.Cuts {
@@ -103,6 +108,8 @@ struct StoredConversation: Sendable, Equatable {
   var createdAt: Int
   var metadata: JSONValue
   var items: [JSONValue]
+  /// Answers in it whose tokens are not the tokenizer's.
+  var written: [WrittenAnswer] = []
 
   var json: JSONValue { ConversationObject.json(id: id, createdAt: createdAt, metadata: metadata) }
 
@@ -111,6 +118,7 @@ struct StoredConversation: Sendable, Equatable {
     record["owner"] = owner.map(JSONValue.string)
     record["conversation"] = json
     record["items"] = .array(items)
+    record["written"] = WrittenAnswer.record(of: written)
     return JSONValue.object(record).bytes
   }
 
@@ -141,6 +149,7 @@ struct StoredConversation: Sendable, Equatable {
     else { return nil }
     self.init(id: id, createdAt: createdAt, metadata: conversation["metadata"] ?? [:], items: items)
     owner = record["owner"]?.stringValue
+    written = WrittenAnswer.all(inRecord: record)
   }
 
   static func describe(_ bytes: [UInt8]) -> RecordStore.Description {
@@ -148,6 +157,25 @@ struct StoredConversation: Sendable, Equatable {
     return RecordStore.Description(
       id: record.id, owner: record.owner, parts: ClientRecords.partNames(record.items, owner: record.owner),
       head: record.json.bytes)
+  }
+}
+
+extension WrittenAnswer {
+  /// Tokens of answers that a record keeps, the latest: no more than a long context.
+  private static let most = 1 << 16
+
+  /// The member of a record that has them; nil for none.
+  static func record(of answers: [WrittenAnswer]) -> JSONValue? {
+    var tokens = 0
+    let kept = answers.reversed().prefix {
+      tokens += $0.tokens.count
+      return tokens <= most
+    }
+    return kept.isEmpty ? nil : .array(kept.reversed().map(\.json))
+  }
+
+  static func all(inRecord record: JSONValue) -> [WrittenAnswer] {
+    (record["written"]?.arrayValue ?? []).compactMap(WrittenAnswer.init)
   }
 }
 

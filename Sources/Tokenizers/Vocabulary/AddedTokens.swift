@@ -34,6 +34,11 @@ struct AddedTokenSearch: Sendable {
     }
   }
 
+  /// Whether the content of one stands at `start`.
+  func matches(in bytes: [UInt8], at start: Int) -> Bool {
+    patterns.longestMatch(in: bytes, from: start) != nil
+  }
+
   enum Part {
     case text(Range<Int>)
     case token(Int32)
