@@ -26,6 +26,18 @@ extension Command {
       groups: [Flags.model, Flags.chat, Flags.answer, Flags.cache], takesNames: true,
       run: ChatCommand.runOnce),
     Command(
+      name: "ask", section: .talk,
+      summary: "answer a question about documents, which are read once",
+      usage: "mlxserve ask FILE... [\"question\"] [flags]",
+      groups: [Flags.askedModel, Flags.documents, Flags.chat, Flags.json, Flags.cache], takesNames: true,
+      run: DocumentCommand.ask),
+    Command(
+      name: "read", section: .talk,
+      summary: "read documents ahead, so that 'ask' answers at once",
+      usage: "mlxserve read FILE... [flags]",
+      groups: [Flags.askedModel, Flags.documents, Flags.read, Flags.cache], takesNames: true,
+      run: DocumentCommand.read),
+    Command(
       name: "launch", section: .talk,
       summary: "tell a coding agent or chat program about a running server, and start it",
       usage: "mlxserve launch [AGENT] [flags] [-- ARGUMENTS of the agent]",
@@ -194,7 +206,7 @@ package enum CommandLineTool {
   private static let otherNames = [
     "ls": "list", "ps": "list", "get": "pull", "download": "pull", "delete": "rm", "remove": "rm",
     "start": "serve",
-    "server": "serve", "ask": "run", "generate": "run", "prompt": "run", "info": "show", "benchmark": "bench",
+    "server": "serve", "generate": "run", "prompt": "run", "info": "show", "benchmark": "bench",
     "settings": "config", "check": "doctor", "status": "health", "quantize": "convert", "evaluate": "eval",
   ]
 

@@ -15,6 +15,7 @@ package final class App: Sendable {
   private let worker: LibraryWorker?
   private let batches: BatchWorker?
   private let metrics: Metrics
+  private let readAhead: ReadAhead?
 
   /// The wires that write errors in a shape of their own.
   private static let wires: [Wire] = [.messages, .ollama, .llama, .tei]
@@ -41,6 +42,8 @@ package final class App: Sendable {
     models.addGauge(.storedResponses) { settings.store.byteCount }
     library = settings.library
     metrics = settings.metrics
+    readAhead = server.readAhead
+    readAhead?.start()
     worker = settings.library.map { LibraryWorker($0, models: models) }
     if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
     worker?.resume()
@@ -79,6 +82,7 @@ package final class App: Sendable {
   package func finish(seconds: Double) {
     // What is answered of a batch is kept, and the rest is asked again by the next process.
     batches?.stop()
+    readAhead?.stop()
     jobs.stop(seconds: seconds)
     worker?.stop()
     library?.stop()

@@ -696,7 +696,7 @@ def test_weights_are_prepared_once(server):
 
 
 def test_mistyped_commands_get_a_hint(server):
-    for typed, meant in (("serv", "serve"), ("pul", "pull"), ("delete", "rm"), ("ask", "run"), ("lst", "list")):
+    for typed, meant in (("serv", "serve"), ("pul", "pull"), ("delete", "rm"), ("prompt", "run"), ("lst", "list")):
         result = run(server, typed)
         assert result.returncode == 2 and f"did you mean '{meant}'?" in result.stderr, result
     result = run(server, "help", "nonsense")

@@ -21,6 +21,7 @@ import chat_test
 import checkpoints_test
 import cli_test
 import convert_test
+import documents_test
 import editors_test
 import embeddings_test
 import examples_test
@@ -126,7 +127,7 @@ GROUPS = [
         ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
-        written_answers_test,
+        documents_test, written_answers_test,
         stored_chat_test, uploads_test, large_test, pgvector_test, progress_test, launch_test,
         faces_test)),
 ]

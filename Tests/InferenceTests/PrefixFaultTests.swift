@@ -154,12 +154,12 @@ import Testing
         while store?.hasRoom == false { usleep(1_000) }
         store?.save(block)
       }
-      store?.finish([]) { _ in blocks[0] }
+      store?.finish([], within: 10) { _ in blocks[0] }
     }
     try fill(store(1, blocks: 100))
     #expect(disk.files.count { $0.hasSuffix(".kv") } == 4)
     let second = try store(2, blocks: 4)
-    second?.finish([]) { _ in path(1...1)[0] }
+    second?.finish([], within: 10) { _ in path(1...1)[0] }
     #expect(disk.files.count { $0.hasSuffix(".kv") } == 2)
   }
 
@@ -167,7 +167,7 @@ import Testing
     let disk = SimulatedDisk()
     _ = try PrefixStore.open(
       folder: "/all", limit: 1 << 20, names: names, bytesPerBlock: Self.payloadBytes, files: disk)?
-      .finish([]) { _ in path(1...1)[0] }
+      .finish([], within: 10) { _ in path(1...1)[0] }
     let model = StoreOpening.folderName(names, SHA256.digest([]))
     for block in path(1...3) {
       let file = try #require(

@@ -46,25 +46,30 @@ enum ChatCommand {
     }
   }
 
-  private static let inputLimit = 16 << 20
+  static let inputLimit = 16 << 20
 
-  private static func withChat(
-    _ flags: ParsedFlags, _ body: (inout TerminalChat) throws -> Int32
+  /// - Parameters:
+  ///   - document: what every conversation begins with.
+  ///   - change: what the command wants of the engine.
+  static func withChat(
+    _ flags: ParsedFlags, about document: String = "",
+    _ change: @escaping (inout EngineConfiguration) -> Void = { _ in },
+    _ body: (inout TerminalChat) throws -> Int32
   ) throws -> Int32 {
     Log.configure(level: .warning, json: false)
     var flags = flags
     // What is wrong with the flags is told before the model is loaded.
     let settings = try settings(flags)
     if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
-    let (model, engine) = try Loading.model(flags)
+    let (model, engine) = try Loading.model(flags, change)
     let holder = EngineHolder(
       engine, names: { [flags] in ((try? flags.hubSettings()).map(ModelLocator.here) ?? []).map(\.name) },
       open: { [flags] name in
         var other = flags
         other.set("model", to: name)
-        return try Loading.model(other)
+        return try Loading.model(other, change)
       })
-    defer { holder.stop() }
+    defer { holder.stop(keeping: !document.isEmpty) }
     var preferences = ChatPreferences()
     preferences.sampling[.temperature] = flags.decimal("temperature")
     preferences.sampling[.topP] = flags.decimal("top-p")
@@ -74,7 +79,7 @@ enum ChatCommand {
     preferences.stops = settings.stops
     preferences.thinks = !settings.switchesThinkingOff
     preferences.schema = flags.text("schema")
-    var chat = try TerminalChat(model, holder, settings, preferences)
+    var chat = try TerminalChat(model, holder, settings, preferences, document: document)
     return try body(&chat)
   }
 

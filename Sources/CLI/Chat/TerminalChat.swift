@@ -13,6 +13,8 @@ struct TerminalChat {
   private let engine: EngineHolder
   private var session: ChatSession
   private var preferences: ChatPreferences
+  /// What the first message of a conversation begins with.
+  private let document: String
   /// The answer that runs, for Ctrl-C.
   private let current = Monitor<Generation?>(nil)
 
@@ -20,9 +22,10 @@ struct TerminalChat {
 
   init(
     _ model: LoadedModel, _ engine: EngineHolder, _ settings: ChatSession.Settings,
-    _ preferences: ChatPreferences
+    _ preferences: ChatPreferences, document: String = ""
   ) throws {
     (self.model, self.engine, self.preferences) = (model, engine, preferences)
+    self.document = document
     session = try ChatSession(model, settings)
     try apply(preferences)
   }
@@ -119,7 +122,7 @@ struct TerminalChat {
     }
     var answer = AnswerRecord()
     let files = try attached(text)
-    let timings = try session.send(files.text, media: files.media, deliver: { answer.add($0) })
+    let timings = try session.send(opening + files.text, media: files.media, deliver: { answer.add($0) })
     Terminal.print(answer.json(model: model.id, timings).text)
     return ExitCode.success
   }
@@ -163,13 +166,23 @@ struct TerminalChat {
     _ = try? save(path)
   }
 
+  /// What is put before a message that begins a conversation.
+  private var opening: String { session.messages.contains { $0["role"] == "user" } ? "" : document }
+
+  /// The last message without that.
+  private mutating func takeBack() -> (text: String, media: [MediaInput])? {
+    guard let (text, media) = session.takeBack() else { return nil }
+    guard !opening.isEmpty, text.utf8.starts(with: document.utf8) else { return (text, media) }
+    return (String(decoding: text.utf8.dropFirst(document.utf8.count), as: UTF8.self), media)
+  }
+
   private mutating func answer(_ text: String, _ media: [MediaInput]) throws {
     defer { current.withLock { $0 = nil } }
     var printer = AnswerPrinter(
       wraps: Terminal.outputIsTerminal && preferences.wraps,
       isMarkdown: Terminal.hasColours && preferences.isMarkdown && Terminal.outputIsTerminal)
     let timings = try session.send(
-      text, media: media,
+      opening + text, media: media,
       started: { [current] generation in current.withLock { $0 = generation } },
       deliver: { printer.show($0) })
     if let timings, Terminal.outputIsTerminal, preferences.isVerbose {
@@ -219,14 +232,14 @@ struct TerminalChat {
       start = TypedText(typed: "@" + path.replacing(" ", with: "\\ ") + " ")
       return []
     case .undo:
-      guard let (text, _) = session.takeBack() else { return ["There is nothing to take back."] }
+      guard let (text, _) = takeBack() else { return ["There is nothing to take back."] }
       return ["Forgotten: " + Terminal.safe(String(text.prefix(60)))]
     case .edit:
-      guard let (text, media) = session.takeBack() else { return ["There is nothing to edit."] }
+      guard let (text, media) = takeBack() else { return ["There is nothing to edit."] }
       start = TypedText(typed: text)
       return media.isEmpty ? [] : ["Its files are not kept: name them again."]
     case .regenerate:
-      guard let (text, media) = session.takeBack() else { return ["There is nothing to answer again."] }
+      guard let (text, media) = takeBack() else { return ["There is nothing to answer again."] }
       do {
         try answer(text, media)
         return []
@@ -364,7 +377,11 @@ final class EngineHolder {
     engine = other
   }
 
-  func stop() { engine.stop() }
+  /// Ends it, and saves prompts first if they are to be kept.
+  func stop(keeping: Bool = false) {
+    if keeping { _ = engine.waitForSaving() }
+    engine.stop()
+  }
 }
 
 /// Pieces of an answer as they are shown: on a terminal with reasoning and calls, in a pipe without reasoning.
@@ -380,6 +397,9 @@ struct AnswerPrinter {
     text = AnswerText(AnswerText.Style(isMarkdown: isMarkdown))
     self.wraps = wraps
   }
+
+  /// Takes away what is shown while a prompt is read.
+  mutating func clear() { bar.clear() }
 
   mutating func show(_ piece: TokenStream.Piece) {
     // The window may have changed since the piece before.
@@ -457,7 +477,8 @@ private struct AnswerRecord {
     object["finish_reason"] = .string(end.rawValue)
     if let timings {
       object["usage"] = [
-        "prompt_tokens": .int(timings.promptTokens), "completion_tokens": .int(timings.generatedTokens),
+        "prompt_tokens": .int(timings.promptTokens), "cached_tokens": .int(timings.cachedTokens),
+        "completion_tokens": .int(timings.generatedTokens),
         "prompt_tokens_per_second": .double(timings.prefillTokensPerSecond),
         "completion_tokens_per_second": .double(timings.decodeTokensPerSecond),
       ]

@@ -129,6 +129,10 @@ enum Flags {
       "prefix-cache-dir-size MB", .integer(1...1 << 40), default: "4096",
       "disk space for them; the longest unused are deleted"),
     Flag(
+      "read-ahead", .toggle,
+      "while nobody waits, compute what the last conversations begin with again where it is gone; needs --prefix-cache-dir"
+    ),
+    Flag(
       "prefix-cache-scope WHOM", .word(PrefixScope.self), default: "shared",
       "who may reuse a computed prompt: everybody (shared), or only the same API key (tenant)"),
     Flag(
@@ -277,6 +281,33 @@ enum Flags {
     "Answer",
     Flag("prompt TEXT", .text, "the prompt; words after the model are the prompt too"),
     Flag("json", .toggle, "print a JSON object with the answer, why it ended and what it cost"))
+
+  static let askedModel = FlagGroup(
+    model.title,
+    of: [
+      Flag(
+        "model MODEL", .text, default: "the only one in the cache",
+        "a model's folder, a GGUF file, a short name such as qwen3:0.6b, or OWNER/NAME[@REVISION]; names are downloaded "
+          + "once")
+    ] + model.flags.filter { $0.name != "model" })
+
+  static let documents = FlagGroup(
+    "Documents",
+    Flag(
+      "prefix-cache-dir DIR", .text, default: "~/.cache/mlxserve/documents",
+      "folder where what was computed of documents is kept"),
+    Flag(
+      "prefix-cache-dir-size MB", .integer(1...1 << 40), default: "16384",
+      "disk space for it; the longest unused is deleted"))
+
+  /// What changes the beginning of a prompt about a document.
+  static let read = FlagGroup(
+    "Reading",
+    of: chat.flags.filter { ["system", "no-thinking"].contains($0.name) } + [
+      Flag("json", .toggle, "print a JSON object for each document")
+    ])
+
+  static let json = FlagGroup("Answer", of: answer.flags.filter { $0.name == "json" })
 
   static let doctor = FlagGroup(
     "Doctor",

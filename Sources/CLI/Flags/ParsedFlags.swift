@@ -97,7 +97,8 @@ struct ParsedFlags: Sendable {
         self.arguments += rest
         return
       }
-      if takesArguments, !argument.hasPrefix("-") {
+      // A dash alone is standard input.
+      if takesArguments, !argument.hasPrefix("-") || argument.utf8.count == 1 {
         self.arguments.append(argument)
         continue
       }

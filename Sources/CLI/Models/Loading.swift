@@ -54,8 +54,13 @@ enum Loading {
   }
 
   /// Opens the folder and starts the engine; large folders show progress on a terminal.
-  static func model(_ flags: ParsedFlags) throws -> (model: LoadedModel, engine: EngineClient) {
-    let configuration = try engineConfiguration(flags)
+  ///
+  /// - Parameter change: what the command wants otherwise.
+  static func model(
+    _ flags: ParsedFlags, _ change: (inout EngineConfiguration) -> Void = { _ in }
+  ) throws -> (model: LoadedModel, engine: EngineClient) {
+    var configuration = try engineConfiguration(flags)
+    change(&configuration)
     return try Terminal.showingProgress("loading \(configuration.modelPath)") {
       try LoadedModel.load(configuration)
     }

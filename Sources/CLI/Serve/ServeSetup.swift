@@ -192,6 +192,12 @@ enum ServeSetup {
     settings.maxAnswer = flags.integer("max-answer").map { $0 == 0 ? .max : $0 } ?? settings.maxAnswer
     settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
     settings.keptLines = Set(flags.texts("keep-lines").compactMap { MovingLines(rawValue: $0) })
+    if flags.isSet("read-ahead") {
+      guard let folder = flags.text("prefix-cache-dir") else {
+        throw .unusable(flag: "read-ahead", reason: "needs --prefix-cache-dir")
+      }
+      settings.readAheadFolder = folder
+    }
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
     settings.judge = ModelFetch.judge

@@ -122,7 +122,7 @@ final class EngineMemory {
     } else if count < sequence.count {
       releaseBlocks(&sequence)
       states.clear(slot)
-      sequence = SequenceMemory(sequence.path.root, promptCount: sequence.promptCount)
+      sequence = sequence.emptied
       sequence.slot = slot
     }
     if let checkpoint { states.release(checkpoint.slot) }
@@ -134,8 +134,9 @@ final class EngineMemory {
     prefixes.recordTail(keys, of: sequence, pool: &pool)
     releaseBlocks(&sequence)
     if let slot = sequence.slot { cache.states?.release(slot) }
-    prefixes.trim(pool: &pool)
-    sequence = SequenceMemory(sequence.path.root, promptCount: sequence.promptCount)
+    // What is still to be saved stays until the next one ends, or memory is short.
+    if !(sequence.isKept && hasUnsaved) { prefixes.trim(pool: &pool) }
+    sequence = sequence.emptied
   }
 
   private func releaseBlocks(_ sequence: inout SequenceMemory) {

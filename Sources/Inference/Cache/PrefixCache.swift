@@ -86,8 +86,10 @@ struct PrefixCache {
   private var lost = LostBlocks()
   /// Tokens that were computed although they had been there.
   private(set) var recomputedTokens = 0
+  /// Blocks that were given up.
+  private(set) var givenUp = 0
   /// Most blocks; 0 switches the cache off.
-  private let limit: Int
+  let limit: Int
   /// The window of the sliding layers; nil for models without them.
   let window: Int?
   private let names: BlockNames?
@@ -335,6 +337,11 @@ struct PrefixCache {
     entries[id]?.lastUse = clock
     entries[id]?.uses = min(uses + 1, Self.mostUses)
     entries[id]?.rank = floor + min(uses + 1, Self.mostUses)
+    heat(id)
+  }
+
+  /// Has a block saved, where there is a disk.
+  private mutating func heat(_ id: Int) {
     guard names != nil, entries[id]?.isHot == false else { return }
     entries[id]?.isHot = true
     guard entries[id]?.name != nil else { return }
@@ -345,9 +352,12 @@ struct PrefixCache {
 
   /// Records the sequence's blocks that have become full; each stays retained by the cache.
   ///
-  /// - Parameter computed: leading tokens whose keys and values are in `table`.
+  /// - Parameters:
+  ///   - computed: leading tokens whose keys and values are in `table`.
+  ///   - isKept: whether they are to be saved whoever else uses them.
   mutating func record(
-    _ tokens: [Int32], computed: Int, path: inout Path, table: [Int32], pool: inout BlockPool
+    _ tokens: [Int32], computed: Int, path: inout Path, table: [Int32], pool: inout BlockPool,
+    isKept: Bool = false
   ) {
     guard isEnabled else { return }
     let size = KVCache.blockTokens
@@ -363,6 +373,7 @@ struct PrefixCache {
         path.last = .entry(insert(block, after: path.last, block: table[path.blocks], pool: &pool))
       }
       path.blocks += 1
+      if isKept, case .entry(let id) = path.last { heat(id) }
     }
   }
 
@@ -525,6 +536,7 @@ struct PrefixCache {
       left -= 1
       floor = max(floor, least.value.rank)
       lost.add(least.value.content)
+      givenUp += 1
       guard case .entry(let id) = forget(least.key, pool: &pool), let parent = entries[id] else { continue }
       if parent.children == 0, pool.referenceCount(parent.block) == 1 {
         // Every use of a child was one of its parent: find its place from the young end.

@@ -17,8 +17,6 @@ package final class PrefixStore {
 
   /// Blocks that wait for the writer: each is a copy of some megabytes.
   private static let queued = 4
-  /// What an engine that ends spends on saving what is left.
-  private static let lastSeconds = 10.0
 
   /// Opens the prefix directory. Blocks are found and saved once it is known which weights `content` has.
   ///
@@ -109,14 +107,16 @@ package final class PrefixStore {
   /// Whether the engine computes: what is done in the background gives way.
   func note(isBusy: Bool) { opening.note(isBusy: isBusy) }
 
-  /// Ends the threads, then writes what is still worth it, for a bounded time.
-  func finish(_ records: [PrefixCache.Record], block: (PrefixCache.Record) -> PrefixBlock) {
+  /// Ends the threads, then writes what is still worth it, for so many seconds.
+  func finish(
+    _ records: [PrefixCache.Record], within seconds: Double, block: (PrefixCache.Record) -> PrefixBlock
+  ) {
     opening.stop()
     hasher?.join()
     queue.close()
     writer.join()
     guard let place = opening.usable else { return }
-    let deadline = Instant.now.adding(seconds: Self.lastSeconds)
+    let deadline = Instant.now.adding(seconds: seconds)
     for record in records where !place.holds(record) {
       guard Instant.now < deadline, place.folder.hasRoom, place.write(block(record)) else { return }
     }

@@ -20,17 +20,22 @@ struct SequenceMemory {
   var path: PrefixCache.Path
   /// Tokens of the request's prompt: others may begin with the same.
   let promptCount: Int
+  /// Whether its blocks are saved as they become full.
+  let isKept: Bool
 
   /// - Parameter root: what the sequence shares its prefixes with.
-  init(_ root: PrefixCache.Root, promptCount: Int) {
+  init(_ root: PrefixCache.Root, promptCount: Int, isKept: Bool = false) {
     path = PrefixCache.Path(root)
-    self.promptCount = promptCount
+    (self.promptCount, self.isKept) = (promptCount, isKept)
   }
 
   /// Whether a cached block could follow: the sequence holds full blocks, and all of them are shared.
   var isAtBorder: Bool {
     blocks.count == path.blocks && count == path.blocks * KVCache.blockTokens
   }
+
+  /// The same before anything was computed.
+  var emptied: SequenceMemory { SequenceMemory(path.root, promptCount: promptCount, isKept: isKept) }
 
   /// A forward pass has computed `rows` more.
   mutating func advance(by rows: Int) { count += rows }

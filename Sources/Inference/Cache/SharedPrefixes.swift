@@ -127,7 +127,8 @@ extension EngineMemory {
     guard cache.states?.setSlot(slot, state) == true else { return false }
     sequence.count = (first + count) * KVCache.blockTokens
     prefixes.record(
-      keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool)
+      keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool,
+      isKept: sequence.isKept)
     prefixes.keep(state: slot, at: sequence.path)
     return true
   }
@@ -136,7 +137,8 @@ extension EngineMemory {
   /// border.
   func snapshot(_ sequence: inout SequenceMemory, keys: [Int32]) {
     prefixes.record(
-      keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool)
+      keys, computed: sequence.count, path: &sequence.path, table: sequence.blocks, pool: &pool,
+      isKept: sequence.isKept)
     guard let slot = sequence.slot, border(after: sequence.count - 1, of: sequence) == sequence.count else {
       return
     }
@@ -186,9 +188,9 @@ extension EngineMemory {
     }
   }
 
-  /// The end: saves everything that is not on disk, lately used first.
-  func saveAll() {
-    store?.finish(prefixes.records) { block($0) }
+  /// The end: saves everything that is not on disk, lately used first, for so many seconds.
+  func saveAll(within seconds: Double) {
+    store?.finish(prefixes.records, within: seconds) { block($0) }
   }
 
   private func block(_ record: PrefixCache.Record) -> PrefixBlock {

@@ -58,7 +58,8 @@ final class ActiveSequence {
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
     guide = job.request.guide
     lateGuide = job.request.lateGuide
-    memory = SequenceMemory(root, promptCount: job.request.promptTokens.count)
+    memory = SequenceMemory(
+      root, promptCount: job.request.promptTokens.count, isKept: job.request.keepsPrefix)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
     guard !request.media.isEmpty else { return }
     var keys = tokens
@@ -164,7 +165,7 @@ final class ActiveSequence {
   func restart(ropeVariant: Int) {
     var root = memory.path.root
     root.ropeVariant = ropeVariant
-    memory = SequenceMemory(root, promptCount: promptCount)
+    memory = SequenceMemory(root, promptCount: promptCount, isKept: request.keepsPrefix)
   }
 
   func append(_ token: Int32, at now: Instant) {

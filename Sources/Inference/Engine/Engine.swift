@@ -22,6 +22,7 @@ final class Engine {
   let speculates: Bool
   private let sharesPrefixes: Bool
   let maxStall: Double
+  private let savingSeconds: Double
   /// Milliseconds that each step takes longer.
   let stepDelay: UInt32
 
@@ -60,10 +61,11 @@ final class Engine {
     media = MediaCache(bytes: configuration.mediaCacheBytes)
     memoryPatience = configuration.memoryPatience
     speculates = configuration.speculates
-    maxStall = configuration.maxStall
+    (maxStall, savingSeconds) = (configuration.maxStall, configuration.savingSeconds)
     sharesPrefixes = configuration.sharesPrefixes
     stepDelay = configuration.stepDelayMilliseconds
     statistics.kvBlocksTotal = memory.cache.blockCount
+    (statistics.prefixBlocksMost, statistics.blockTokens) = (memory.prefixes.limit, KVCache.blockTokens)
     statistics.maxSequences = maxSequences
   }
 
@@ -79,7 +81,7 @@ final class Engine {
       _ = job.mailbox.trySend(.finished(.cancelled, GenerationTimings()))
       job.mailbox.close()
     }
-    memory.saveAll()
+    memory.saveAll(within: savingSeconds)
   }
 
   // MARK: Giving way
@@ -146,6 +148,7 @@ final class Engine {
     statistics.kvBlocksUsed = memory.usedBlocks
     statistics.kvBlocksCached = memory.cachedBlocks
     statistics.prefixLostTokens = memory.prefixes.recomputedTokens
+    statistics.prefixBlocksGivenUp = memory.prefixes.givenUp
     memory.store?.note(isBusy: !running.isEmpty)
     statistics.kvBlocksHeld = running.reduce(0) { $0 + $1.memory.blocks.count }
     inbox.withLock { $0.note(report, statistics, at: .now) }

@@ -32,6 +32,14 @@ package final class EngineClient: GenerationService {
   /// Where prefixes are saved; nil where they are kept in memory only.
   let saving: StoreOpening?
 
+  /// Waits until it is known where prefixes of these weights are saved.
+  ///
+  /// - Returns: false where they will not be.
+  package func waitForSaving() -> Bool { saving?.wait() != nil }
+
+  /// Bytes of prefixes of this model on disk.
+  package var savedPrefixBytes: Int { saving?.prefixes?.bytes ?? 0 }
+
   private let inbox: Monitor<Inbox>
   private let thread: Thread
   private let queueLimit: Int

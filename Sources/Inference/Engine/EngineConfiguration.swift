@@ -43,6 +43,8 @@ package struct EngineConfiguration: Sendable {
   package var prefixCacheFolder: String?
   /// Most bytes of prefixes on disk.
   package var prefixCacheDiskBytes = 4 << 30
+  /// What an engine that ends spends on saving prefixes, seconds.
+  package var savingSeconds = 10.0
   /// The program's version: another one may compute other bits, and does not use what this one has saved.
   package var version = ""
   /// Which encoders of images and audio are used.

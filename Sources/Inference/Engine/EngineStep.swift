@@ -28,6 +28,10 @@ extension Engine {
     let end = Instant.now
     clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
     statistics.steps += 1
+    if work.allSatisfy({ $0.sequence.givesWay && $0.sequence.request.keepsPrefix }) {
+      statistics.aheadTokens += load.rows
+      statistics.aheadSeconds += end.seconds(since: planned)
+    }
     if isAwaited { statistics.longestStall = max(statistics.longestStall, end.seconds(since: begin)) }
   }
 

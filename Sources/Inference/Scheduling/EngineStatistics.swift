@@ -24,6 +24,13 @@ package struct EngineStatistics: Sendable, Equatable {
   package var prefixDiskTokens = 0
   /// Tokens that were given up of the prefix cache, and then computed again.
   package var prefixLostTokens = 0
+  /// Most blocks that the prefix cache holds, tokens of a block, and blocks that it had to give up.
+  package var prefixBlocksMost = 0
+  package var blockTokens = 0
+  package var prefixBlocksGivenUp = 0
+  /// Tokens that were computed ahead for prompts that nobody had sent yet, and the seconds of their steps.
+  package var aheadTokens = 0
+  package var aheadSeconds = 0.0
   /// Times that a request gave its memory back because others needed them.
   package var preemptions = 0
   package var steps = 0

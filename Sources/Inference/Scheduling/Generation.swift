@@ -38,6 +38,9 @@ package struct GenerationRequest: Sendable {
   package var queueLimit: Int?
   /// Whether nobody waits for it: it is computed only while no other request is.
   package var givesWay = false
+  /// Whether what is computed of the prompt is saved at once, where prefixes outlive the server, and not only when
+  /// another request uses it.
+  package var keepsPrefix = false
   /// Whether its reader is told how far the prompt is read.
   package var reportsProgress = false
 

@@ -79,6 +79,16 @@ package enum FileReader {
     return try read(bytes, name, &lines, reserve, ledger, isUnwanted)
   }
 
+  /// The text of a PDF with the number of each page before it, as whoever reads it whole needs to name pages; as it is
+  /// where it has one page.
+  package static func numberingPages(_ text: [UInt8]) -> [UInt8] {
+    // Each page ends with a form feed.
+    let pages = text.split(separator: 0x0C, omittingEmptySubsequences: false)
+    let last = pages.last?.contains { $0 > 0x20 } == true ? pages.count : pages.count - 1
+    guard last > 1 else { return text.filter { $0 != 0x0C } }
+    return pages.prefix(last).enumerated().flatMap { Array("[Page \($0 + 1)]\n".utf8) + $1 }
+  }
+
   /// The text of a file, with the lines of the file that it came from; nil where they are those of the text.
   static func readWithLines(
     _ bytes: [UInt8], name: String

@@ -145,6 +145,10 @@ final class AnswerRun: AnswerSource {
     cancelAll()
     core.metrics.add(&tally, model: core.model.id)
     if let place {
+      if let first = parts.first, first.request.media.isEmpty {
+        core.server.readAhead?.note(
+          first.request.promptTokens + first.tokens, tenant: core.client.number, model: core.model.id)
+      }
       written += parts.compactMap { part in
         core.model.remember(
           part.tokens, after: part.request.promptTokens, at: place, tenant: core.client.number)

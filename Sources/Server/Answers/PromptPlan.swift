@@ -70,6 +70,8 @@ struct PromptPlan {
     // Marks that end an answer are what filling in the middle has.
     request.comesFirst = !ends.isEmpty
     request.givesWay = core.givesWay
+    request.keepsPrefix =
+      options.keepsPrompt || core.server.readAhead != nil && prompt.count >= ReadAhead.leastTokens
     // The choices of a prompt read it together.
     request.reportsProgress = options.returnsProgress && choice == 0
     return request

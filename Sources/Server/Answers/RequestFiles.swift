@@ -145,7 +145,7 @@ struct RequestFiles {
     let text =
       isPDF
       ? try core.server.texts.input(SHA256.digest(bytes), for: field, isUnwanted: isUnwanted) {
-        _ throws(APIError) in try read(bytes, field)
+        _ throws(APIError) in FileReader.numberingPages(try read(bytes, field))
       } : try read(bytes, field)
     // As a text, and once more in the message that holds it.
     try claim(2 * text.count, of: core.memory)

@@ -17,6 +17,8 @@ struct ServerContext: Sendable {
   let texts: TextDesk
   /// Prompts of next turns that are computed ahead now.
   let readersAhead = Monitor(0)
+  /// What reads prompts of earlier conversations ahead; nil where nothing does.
+  let readAhead: ReadAhead?
 
   init(models: ModelFleet, settings: ServerSettings) {
     (self.models, self.settings) = (models, settings)
@@ -25,6 +27,7 @@ struct ServerContext: Sendable {
     limits.keptLines = settings.keptLines
     if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
     self.limits = limits
+    readAhead = settings.readAheadFolder.map { ReadAhead($0, models: models) }
     texts = TextDesk(ledger: models.ledger)
     media = MediaSources(
       desk: MediaDesk(ledger: models.ledger),

@@ -32,6 +32,8 @@ package struct ServerSettings: Sendable {
   package var store = ResponseStore()
   /// Files and vector stores; nil where there is no place for them.
   package var library: Library?
+  /// Where the prompts are noted that are computed while nobody waits; nil where none are.
+  package var readAheadFolder: String?
   /// Silence on a stream after which a comment shows that it lives, seconds.
   package var keepAliveSeconds = 1.0
   /// How often a waiting connection looks whether its client is still there, seconds.

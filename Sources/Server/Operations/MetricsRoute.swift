@@ -98,6 +98,11 @@ struct MetricsRoute {
     engineFamily(
       "mlxserve_prefix_lost_tokens_total", .counter,
       "Tokens that were given up of the prefix cache, and then computed again.", \.prefixLostTokens)
+    engineFamily(
+      "mlxserve_read_ahead_tokens_total", .counter,
+      "Tokens that were computed ahead for prompts that nobody had sent yet.", \.aheadTokens)
+    out.begin("mlxserve_read_ahead_seconds_total", .counter, "Time of the steps that did it.")
+    for engine in engines { out.sample(engine.state.aheadSeconds, [("model_name", engine.model)]) }
     engineFamily("vllm:spec_decode_num_drafts_total", .counter, "Guesses that were verified.", \.drafts)
     engineFamily(
       "vllm:spec_decode_num_draft_tokens_total", .counter, "Tokens of those guesses.", \.draftedTokens)

@@ -203,7 +203,7 @@ extension OllamaRequest {
     try readThinking(&fields)
     try readFormat(&fields, limits: limits)
     try readLogprobs(&fields, limits: limits)
-    try chat.options.readProgress(&fields)
+    try chat.options.readPromptFields(&fields)
     _ = fields.value("options", Shape.object, "see below", like: #"{"num_predict":16}"#)
     if let options = try fields.fields("options") { try readOptions(options, limits: limits) }
   }

@@ -41,6 +41,8 @@ package struct GenerationOptions: Sendable, Equatable {
   package var returnsTokens = false
   /// Whether a stream tells how far the prompt is read.
   package var returnsProgress = false
+  /// Whether what is computed of the prompt is saved at once.
+  package var keepsPrompt = false
   /// Whether a stream ends with the counts.
   package var includesUsage = false
 
@@ -90,15 +92,19 @@ extension GenerationOptions {
     stops = try Self.stops(&fields, name: stop)
     try readStopTokens(&fields)
     logitBias = try Self.logitBias(&fields)
-    try readProgress(&fields)
+    try readPromptFields(&fields)
     try readTextRules(&fields)
   }
 
-  /// As llama-server has it, on every wire.
-  mutating func readProgress(_ fields: inout Fields) throws(APIError) {
+  /// How the prompt is read: alike on every wire, the first as llama-server has it.
+  mutating func readPromptFields(_ fields: inout Fields) throws(APIError) {
     returnsProgress =
       try fields.bool(
         "return_progress", "a stream tells how far the prompt is read ([more](progress.md))", like: "true")
+      ?? false
+    keepsPrompt =
+      try fields.bool(
+        "keep_prompt", "what is computed of the prompt is saved at once ([more](documents.md))", like: "true")
       ?? false
   }
 

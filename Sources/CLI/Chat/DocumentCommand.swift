@@ -1,0 +1,151 @@
+// `mlxserve read` and `mlxserve ask`: documents that are read once. What was computed of them stays on disk, so that a later
+// question is answered at once.
+
+import Compute
+import Hub
+import Inference
+import JSON
+import Pipeline
+import Platform
+import Search
+import Wire
+
+enum DocumentCommand {
+  /// Most bytes of a file.
+  private static let fileLimit = 64 << 20
+  /// Seconds that may be spent on saving: a long document of a large model is gigabytes.
+  private static let savingSeconds = 3_600.0
+
+  /// `read FILE...`
+  @Sendable static func read(_ flags: ParsedFlags) throws -> Int32 {
+    Log.configure(level: .warning, json: false)
+    guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("FILE") }
+    let documents = try flags.arguments.map { (name: $0, text: try text(of: $0)) }
+    let flags = try kept(flags)
+    var settings = try ChatCommand.settings(flags)
+    settings.maxTokens = 1
+    let (model, engine) = try Loading.model(flags, keep)
+    var isStopped = false
+    defer { if !isStopped { engine.stop() } }
+    for (name, text) in documents {
+      var session = try ChatSession(model, settings)
+      var printer = AnswerPrinter(wraps: false, isMarkdown: false)
+      let timings = try session.send(text) { piece in
+        if case .reading = piece { printer.show(piece) }
+      }
+      printer.clear()
+      tell(File.name(of: name), timings, asJSON: flags.isSet("json"))
+    }
+    guard engine.waitForSaving() else { throw NotKept() }
+    engine.stop()
+    isStopped = true
+    Terminal.printError(
+      Terminal.dimmedError("\(Size.words(engine.savedPrefixBytes)) of documents are kept for this model"))
+    return ExitCode.success
+  }
+
+  /// `ask FILE... "question"`; without a question one from a pipe, or a conversation.
+  @Sendable static func ask(_ flags: ParsedFlags) throws -> Int32 {
+    let names = flags.arguments.prefix { $0 == "-" || File.exists($0) }
+    guard !names.isEmpty else {
+      guard let word = flags.arguments.first else { throw UsageError.missingArgument("FILE") }
+      throw Problem(description: "\(Terminal.safe(word)) is not a file here: mlxserve ask FILE \"question\"")
+    }
+    let document = try names.map { try text(of: $0) }.joined(separator: "\n") + "\n"
+    var question = TypedText()
+    question.add(flags.arguments.dropFirst(names.count).joined(separator: " "), isTyped: true)
+    if question.text.isEmpty, !names.contains("-"), !Terminal.inputIsTerminal {
+      question = TypedText(data: try input().trimmed)
+    }
+    let flags = try kept(flags)
+    return try ChatCommand.withChat(flags, about: document, keep) { chat in
+      guard question.text.isEmpty else { return try chat.answerOnce(question, asJSON: flags.isSet("json")) }
+      guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("QUESTION") }
+      return try chat.converse(goesOn: false)
+    }
+  }
+
+  // MARK: Keeping
+
+  /// With the folder of documents, and a model.
+  private static func kept(_ flags: ParsedFlags) throws -> ParsedFlags {
+    var flags = flags
+    if flags.text("prefix-cache-dir") == nil {
+      guard let cache = Environment.cacheFolder else {
+        throw Problem(description: "HOME is not set: name a folder for documents with --prefix-cache-dir")
+      }
+      let folder = cache + "/mlxserve/documents"
+      try File.makeFolders(folder)
+      flags.set("prefix-cache-dir", to: folder)
+    }
+    if flags.integer("prefix-cache-dir-size") == nil { flags.set("prefix-cache-dir-size", to: "16384") }
+    if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
+    return flags
+  }
+
+  /// Memory for the whole of a document, and time to save it.
+  private static func keep(_ configuration: inout EngineConfiguration) {
+    configuration.prefixCacheBytes = configuration.prefixCacheBytes ?? configuration.ledger.limit
+    configuration.savingSeconds = savingSeconds
+  }
+
+  // MARK: Documents
+
+  /// What a model is shown of a file; `-` is standard input. The server's wires show the same of a file of that name.
+  private static func text(of path: String) throws -> String {
+    guard path != "-" else { return InputFile.text(try input(), named: nil) }
+    guard !File.isDirectory(path) else {
+      throw Problem(
+        description: "\(Terminal.safe(path)) is a folder: mlxserve search looks for answers in many files")
+    }
+    do {
+      let bytes = try File.read(path, limit: fileLimit)
+      let source = try FileReader.read(bytes, name: "file.txt").text
+      let text = bytes.starts(with: "%PDF-".utf8) ? FileReader.numberingPages(source) : source
+      return InputFile.text(String(decoding: text, as: UTF8.self), named: File.name(of: path))
+    } catch {
+      throw Problem(description: "\(Terminal.safe(path)): \(error)")
+    }
+  }
+
+  private static func input() throws -> String {
+    guard let bytes = TerminalMode.readAll(limit: ChatCommand.inputLimit),
+      let text = String(validating: bytes, as: UTF8.self)
+    else {
+      throw UsageError.unexpectedArgument(
+        "standard input, which is not text of at most \(ChatCommand.inputLimit >> 20) MB")
+    }
+    return text
+  }
+
+  private static func tell(_ name: String, _ timings: ChatSession.Timings?, asJSON: Bool) {
+    guard let timings else { return }
+    let new = timings.promptTokens - timings.cachedTokens
+    guard !asJSON else {
+      let object: JSONValue = [
+        "file": .string(name), "tokens": .int(timings.promptTokens), "computed": .int(new),
+        "seconds": .double(timings.prefill),
+      ]
+      return Terminal.print(object.text)
+    }
+    // The last block and the end of the prompt are computed always.
+    let words = new <= 2 * KVCache.blockTokens ? "known" : "read in \(fixed(timings.prefill)) s"
+    Terminal.print("\(Terminal.safe(name)): \(grouped(timings.promptTokens)) tokens, \(words)")
+  }
+
+  private struct Problem: Error, CustomStringConvertible {
+    let description: String
+  }
+
+  private struct NotKept: Error, CustomStringConvertible {
+    let description =
+      "what was read is not kept: another process, such as a server, uses the folder (--prefix-cache-dir names another)"
+  }
+}
+
+extension String {
+  /// Without white space at its ends.
+  fileprivate var trimmed: String {
+    String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+  }
+}
