@@ -71,7 +71,7 @@ struct ConstraintTests {
     (#""guided_json":{"properties":{"a":{}}},"additional_properties":true"#, #"{"b": 1}"#),
     (#""response_format":{"type":"quote","source":["a cat","a dog"]}"#, "dog"),
     (#""response_format":{"type":"quote","source":{"from":"messages"}}"#, "hi"),
-    (#""guided_json":{"items":{"x-quote-of":{"from":"messages"}},"minItems":1}"#, #"["i", "hi"]"#),
+    (#""guided_json":{"items":{"x-quote-of":{"from":"messages"}},"minItems":1}"#, #"["hi", "hi"]"#),
     (
       #""structural_tag":{"format":{"type":"tag","begin":"<q>","content":{"type":"quote","source":"a cat"},"end":"</q>"}}"#,
       "<q>cat</q>"

@@ -23,7 +23,7 @@ struct SuffixTree {
     var children: Range<Int32>?
   }
 
-  private let text: [UInt8]
+  let text: [UInt8]
   /// Those of a node stand together.
   private var places: [Int32]
   private var nodes: [Node]
@@ -42,11 +42,18 @@ struct SuffixTree {
   /// About how much memory it takes as it is now.
   var byteCount: Int { text.count + places.count * 4 + nodes.count * 24 + children.count * 8 }
 
-  /// The byte after the text of a state, at the first of its places.
-  func following(_ state: Int32) -> UInt8 {
-    if state >= Self.atPlace { return text[Int(state - Self.atPlace)] }
+  /// The first place after the text of a state.
+  func firstPlace(_ state: Int32) -> Int {
+    if state >= Self.atPlace { return Int(state - Self.atPlace) }
     let node = nodes[Int(state)]
-    return text[Int(places[Int(node.places.lowerBound)] + node.length)]
+    return Int(places[Int(node.places.lowerBound)] + node.length)
+  }
+
+  /// Whether some place after the text of a state is wanted.
+  func hasPlace(_ state: Int32, _ isWanted: (Int) -> Bool) -> Bool {
+    if state >= Self.atPlace { return isWanted(Int(state - Self.atPlace)) }
+    let node = nodes[Int(state)]
+    return node.places.contains { isWanted(Int(places[Int($0)] + node.length)) }
   }
 
   /// The byte after the text of a state at its only place, which may be `end`; nil where there are several places.

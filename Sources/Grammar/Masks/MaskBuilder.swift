@@ -143,12 +143,11 @@ struct MaskBuilder {
   /// The same for a quote.
   private mutating func add(_ open: OpenQuote) {
     let tail = open.item.tail
-    let rest = Cost.sum(open.beyond, recogniser.costs[Int(tail)])
+    let below = recogniser.costs[Int(tail)]
     var found = leaves.mask(of: open)
-    if Cost.sum(found.maxCost, rest) > mask.limit {
-      found = leaves.walked(open, costingAtMost: mask.limit - rest)
-    }
-    if !found.inside.isEmpty { mask.add(found.inside, maxCost: Cost.sum(found.maxCost, rest)) }
+    let maxCost = Cost.sum(Cost.sum(found.maxCost, open.beyond), below)
+    if maxCost > mask.limit { found = leaves.mask(of: open, costingAtMost: mask.limit - below) }
+    if !found.inside.isEmpty { mask.add(found.inside, maxCost: maxCost) }
     if !found.leaving.exits.isEmpty { mask.leave(at: found.leaving, for: recogniser.resume(tail)) }
   }
 

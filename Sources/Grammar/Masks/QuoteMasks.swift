@@ -5,19 +5,25 @@ struct OpenQuote {
   let quote: QuoteLeaf
   let item: StackItem
   let key: LeafCache.Key
-  /// Characters that must and may still come, as far as one token can tell.
+  /// Characters that must and may still come.
   let room: QuoteLeaf.Room
-  /// Bytes of those that must come beyond that.
+  /// The same as far as one token can tell, under which masks are kept.
+  let nearRoom: QuoteLeaf.Room
+  /// The most bytes by which completing the quote takes more than `nearRoom` tells.
   let beyond: Int32
 
   init(_ quote: QuoteLeaf, _ item: StackItem, _ vocabulary: GrammarVocabulary) {
     (self.quote, self.item) = (quote, item)
-    let (whole, farthest) = (quote.room(after: Int(item.payload)), vocabulary.longestToken + 1)
-    room = QuoteLeaf.Room(missing: min(whole.missing, farthest), left: min(whole.left, farthest))
-    beyond = QuoteLeaf.cost(ofCharacters: whole.missing - room.missing)
+    room = quote.room(after: Int(item.payload))
+    // A token with that many characters leaves one.
+    let farthest = vocabulary.longestToken + 1
+    let left = room.left == Int.max ? Int.max : min(room.left, farthest)
+    nearRoom = QuoteLeaf.Room(missing: min(room.missing, farthest), left: left)
+    let isNear = room.missing == nearRoom.missing && room.left == nearRoom.left
+    beyond = isNear ? 0 : QuoteLeaf.largestCost(ofCharacters: room.missing - nearRoom.missing)
     key = LeafCache.Key(
-      leaf: item.node, state: item.state, missing: Int32(clamping: room.missing),
-      left: Int32(clamping: room.left))
+      leaf: item.node, state: item.state, missing: Int32(clamping: nearRoom.missing),
+      left: Int32(clamping: nearRoom.left))
   }
 }
 
@@ -25,14 +31,21 @@ extension LeafMasks {
   /// The tokens that stay inside a quote, and where others leave it.
   func mask(of open: OpenQuote) -> LeafMask {
     if let known = cache.mask(open.key) { return known }
-    return cache.keep(walked(open), open.key, isShared: false, limit: memory.leafLimit)
+    let made = walked(open, open.nearRoom, costingAtMost: Cost.none)
+    return cache.keep(made, open.key, isShared: false, limit: memory.leafLimit)
   }
 
-  /// - Parameter limit: tokens that stay inside are left out where completing the quote then takes more bytes.
-  func walked(_ open: OpenQuote, costingAtMost limit: Int32 = Cost.none) -> LeafMask {
+  /// The same without the tokens that stay inside and after which the quote takes more bytes.
+  func mask(of open: OpenQuote, costingAtMost limit: Int32) -> LeafMask {
+    walked(open, open.room, costingAtMost: limit)
+  }
+
+  private func walked(
+    _ open: OpenQuote, _ room: QuoteLeaf.Room, costingAtMost limit: Int32
+  ) -> LeafMask {
     let walk = open.quote.use { steps in
       var walk = QuoteWalk(limit: limit, trie: vocabulary.trie)
-      walk.run(from: open.key.state, open.room, &steps)
+      walk.run(from: open.key.state, room, &steps)
       return walk
     }
     return LeafMask(

@@ -2,7 +2,8 @@
 
 import Synchronization
 
-/// Any run of whole characters of some texts, as it is or as a JSON string has it, with bounds on its length.
+/// Any run of whole words and other characters of some texts, as it is or as a JSON string has it, with bounds on its length:
+/// it ends within a word only where the upper bound wants it.
 ///
 /// A state is one of the suffix tree, or that after the backslash with which JSON writes the next character.
 final class QuoteLeaf: Sendable {
@@ -73,7 +74,7 @@ final class QuoteLeaf: Sendable {
     return out
   }
 
-  /// Where characters begin after which so many can be read, this one included.
+  /// Where words and other characters begin after which so many characters can be read, the first included.
   private static func beginnings(in text: [UInt8], atLeast count: Int) -> [Int32] {
     var places: [Int32] = []
     var left = 0
@@ -82,8 +83,9 @@ final class QuoteLeaf: Sendable {
         left = 0
       } else if byte & 0xC0 != 0x80 {
         left += 1
-        // What was cut within a character goes on with what no character begins with.
-        if left >= count { places.append(Int32(truncatingIfNeeded: place)) }
+        if left >= count, WordBorders.isBorder(text, place) {
+          places.append(Int32(truncatingIfNeeded: place))
+        }
       }
     }
     return places.reversed()
@@ -125,8 +127,10 @@ final class QuoteLeaf: Sendable {
   /// Bytes with which the quote is completed, or more than that.
   func cost(_ state: Int32, after count: Int) -> Int32 { use { $0.cost(state, room(after: count)) } }
 
-  /// The same for characters alone.
-  static func cost(ofCharacters count: Int) -> Int32 { Cost.product(widest, count) }
+  /// The most bytes that so many characters take, and the rest of a word.
+  static func largestCost(ofCharacters count: Int) -> Int32 {
+    Cost.product(widest, count + WordBorders.longestWord + 1)
+  }
 
   /// Several questions, between which nobody else asks.
   func use<Answer: Sendable>(_ body: (inout Steps) -> Answer) -> Answer {
@@ -145,10 +149,13 @@ final class QuoteLeaf: Sendable {
       let begins = state & afterBackslash == 0 && byte & 0xC0 != 0x80
       let room = room.after(characters: begins ? 1 : 0)
       guard room.left >= 0 else { return nil }
-      let isBetween = isBetween(next)
+      guard isBetween(next) else { return Step(state: next, begins: begins, mayEnd: false, goesOn: true) }
+      let mayEnd =
+        room.missing == 0
+        && (room.left == 0 || tree.hasPlace(next) { WordBorders.isBorder(tree.text, $0) })
       // Several places may all be ends of parts, which is not looked at here: such a text may end.
-      let goesOn = !isBetween || room.left > 0 && tree.onlyByte(next) != SuffixTree.end
-      return Step(state: next, begins: begins, mayEnd: isBetween && room.missing == 0, goesOn: goesOn)
+      let goesOn = room.left > 0 && tree.onlyByte(next) != SuffixTree.end
+      return Step(state: next, begins: begins, mayEnd: mayEnd, goesOn: goesOn)
     }
 
     private mutating func next(_ state: Int32, _ byte: UInt8) -> Int32 {
@@ -163,14 +170,27 @@ final class QuoteLeaf: Sendable {
       return Self.letter(of: byte) == nil ? tree.step(state, byte) : -1
     }
 
-    /// Bytes with which the quote is completed, or more than that.
+    /// Bytes with which the quote is completed at the first place of a state: perhaps more than at another.
     func cost(_ state: Int32, _ room: Room) -> Int32 {
-      Cost.sum(QuoteLeaf.cost(ofCharacters: room.missing), isBetween(state) ? 0 : widest - 1)
+      var (place, count, bytes) = (tree.firstPlace(state & ~afterBackslash), 0, Int32(0))
+      if state & afterBackslash != 0 { (place, bytes) = (place + 1, 1) }
+      while tree.text[place] != SuffixTree.end {
+        let isBetween = tree.text[place] & 0xC0 != 0x80
+        if isBetween {
+          guard count < room.left, count < room.missing || !WordBorders.isBorder(tree.text, place) else {
+            break
+          }
+          count += 1
+        }
+        bytes += isJSON && Self.letter(of: tree.text[place]) != nil ? 2 : 1
+        place += 1
+      }
+      return bytes
     }
 
-    /// Whether the text of a state ends with a character: all its places go on alike then.
+    /// Whether the text of a state ends with a character; it does so at all of its places or at none.
     private func isBetween(_ state: Int32) -> Bool {
-      state & afterBackslash == 0 && tree.following(state) & 0xC0 != 0x80
+      state & afterBackslash == 0 && tree.text[tree.firstPlace(state)] & 0xC0 != 0x80
     }
 
     /// The only byte that may come in a state; nil where there may be several.
