@@ -28,7 +28,9 @@ func isShared(_ groups: Groups) -> Bool { groups.size > Int8Block.limit }
 
 /// `y[r][o] = weights[o] · x[r]` for quantized rows of x (`quantizeInt8`). Scalar twin: `Reference.multiplyInt8`.
 package func multiplyInt8(_ weights: QuantizedRows, _ x: Int8Activations, into y: Output) {
-  if hasPairs(weights.bits) {
+  if weights.groups.size == 16 {
+    rows8x16(weights, x, y)
+  } else if hasPairs(weights.bits) {
     multiplyNibbles(weights, x, y)
   } else {
     multiplyNarrow(weights, x, y)
@@ -51,8 +53,6 @@ private func multiplyNibbles(_ weights: QuantizedRows, _ all: Int8Activations, _
     case (4, 32, true): pairs4x32(weights, x, y)
     case (4, 64, true): pairs4x64(weights, x, y)
     case (4, _, true): pairs4x128(weights, x, y)
-    case (8, 16, false): rows8x16(weights, x, y)
-    case (8, 16, true): pairs8x16(weights, x, y)
     case (8, 32, false): rows8x32(weights, x, y)
     case (8, 64, false): rows8x64(weights, x, y)
     case (8, _, false): rows8x128(weights, x, y)
@@ -80,16 +80,6 @@ func rows4x64(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
 @inline(never)
 func rows4x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
   allRows(weights, x, y, bits: 4, group: 128, isPair: false)
-}
-
-@inline(never)
-func rows8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, group: 16, isPair: false)
-}
-
-@inline(never)
-func pairs8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
-  allRows(weights, x, y, bits: 8, group: 16, isPair: true)
 }
 
 @inline(never)
@@ -203,16 +193,11 @@ func firstHalf(_ base: UnsafeRawPointer) -> __m256i {
   __m256i(lowHalf: _mm_loadu_si128(base.assumingMemoryBound(to: __m128i.self)), highHalf: _mm_setzero_si128())
 }
 
-/// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block, or of one of 16 in each half.
-///
-/// - Parameter isHalf: whether the row ends after the first block of 16.
+/// 8 bits: sums of 16-bit pairs of the low or high nibbles of a block.
 @inline(__always)
-private func planeSums(
-  _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, isHigh: Bool, isHalf: Bool = false
-) -> __m256i {
+private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ block: Int, isHigh: Bool) -> __m256i {
   let down = Int32(truncatingIfNeeded: isHigh ? 4 : 0)
-  let first = isHalf ? firstHalf(w) : loadBytes(w)
-  var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(first, down)), loadBytes(x))
+  var sum = _mm256_maddubs_epi16(lowNibbles(_mm256_srli_epi16(loadBytes(w), down)), loadBytes(x))
   if block == 64 {
     let second = lowNibbles(_mm256_srli_epi16(loadBytes(w + 32), down))
     sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(second, loadBytes(x + 32)))
@@ -317,19 +302,6 @@ private func plane(
   let zero = _mm256_setzero_si256()
   var (a, b, c, d) = (zero, zero, zero, zero)
   var (e, f, g, h) = (zero, zero, zero, zero)
-  if block == 16 {
-    for i in 0..<4 {
-      var (sums, others) = (zero, zero)
-      if 2 * i < count {
-        let (at, isHalf) = (32 * i, 2 * i + 1 == count)
-        sums = planeSums(w + at, x + at, 16, isHigh: isHigh, isHalf: isHalf)
-        if isPair { others = planeSums(w + at, other + at, 16, isHigh: isHigh, isHalf: isHalf) }
-      }
-      (a, b, c, d) = (b, c, d, sums)
-      (e, f, g, h) = (f, g, h, others)
-    }
-    return (inOrder(fourSums(a, b, c, d)), inOrder(fourSums(e, f, g, h)))
-  }
   var (first, second) = (zero, zero)
   var (third, fourth) = (zero, zero)
   for half in 0..<2 {
@@ -483,4 +455,54 @@ private func rowProduct(
     if isPair { these.1 = add(these.1, two, scales, biases, a + next, a + next + c) }
   }
   return (_mm256_add_ps(these.0, those.0), _mm256_add_ps(these.1, those.1))
+}
+
+// MARK: Groups of 16
+
+/// Bytes in groups of 16, which only blocks of a GGUF file become, row by row. A function of its own: beside the others it
+/// exceeds what the compiler inlines.
+@inline(never)
+func rows8x16(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
+  let (groups, blocks) = (weights.groups, weights.columns / 16)
+  let (a, c) = (paddedColumns(weights.columns), 4 * paddedBlocks(weights.columns, 16))
+  for o in 0..<weights.count {
+    let (w, factors) = (weights.packed + o * weights.rowBytes, o * groups.rowBytes)
+    for r in 0..<x.count {
+      let row = x.base + r * x.rowBytes
+      var (these, those) = (_mm256_setzero_ps(), _mm256_setzero_ps())
+      var j = 0
+      while j < blocks {
+        let integers = sixteenProducts(w + 16 * j, row + 16 * j, min(8, blocks - j))
+        let (s, b) = (groups.scales + factors + 4 * j, groups.biases + factors + 4 * j)
+        let (scales, biases) =
+          blocks - j >= 8
+          ? (load(s, 0), load(b, 0)) : (loadTail(s, 0, blocks - j), loadTail(b, 0, blocks - j))
+        let at = row + a + 4 * j
+        (these, those) = (those, add(these, integers, scales, biases, at, at + c))
+        j += 8
+      }
+      y.base[r * y.stride + o] = sum(_mm256_add_ps(these, those))
+    }
+  }
+}
+
+/// Integer products of the first `count` (1 ... 8) blocks of 16 bytes, one lane each, zeros after them. Two blocks are a register.
+@inline(__always)
+private func sixteenProducts(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ count: Int) -> __m256i {
+  let zero = _mm256_setzero_si256()
+  var (a, b, c, d) = (zero, zero, zero, zero)
+  var (e, f, g, h) = (zero, zero, zero, zero)
+  for i in 0..<4 {
+    var (low, high) = (zero, zero)
+    if 2 * i < count {
+      let bytes = 2 * i + 1 == count ? firstHalf(w + 32 * i) : loadBytes(w + 32 * i)
+      let values = loadBytes(x + 32 * i)
+      low = _mm256_maddubs_epi16(lowNibbles(bytes), values)
+      high = _mm256_maddubs_epi16(highNibbles(bytes), values)
+    }
+    (a, b, c, d) = (b, c, d, low)
+    (e, f, g, h) = (f, g, h, high)
+  }
+  let (low, high) = (fourSums(a, b, c, d), fourSums(e, f, g, h))
+  return inOrder(_mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))
 }

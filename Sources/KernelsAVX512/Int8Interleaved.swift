@@ -201,16 +201,17 @@ typealias PanelRow = (
 func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFactors) {
   var (at, head) = (p.panel, p.panel)
   var (scale, bias) = (_mm512_setzero_ps(), _mm512_setzero_ps())
-  let inHead = headMask(kind, isShared: p.isShared)
+  // A group of 128 is two blocks of 64 with the same scale.
+  let isShared = block == 64 && p.isShared
+  let inHead = headMask(kind, isShared: isShared)
   for j in 0..<p.blocks {
     if j & inHead == 0 {
       head = at
+      if kind.groups > 1 { prefetchLater(at, kind.headBytes) }
       at += kind.headBytes
     }
-    // A group of 128 is two blocks of 64 with the same scale.
-    if !p.isShared || j & 1 == 0 {
-      (scale, bias) = factors(head, j & inHead, kind, low + high)
-    }
+    if kind.groups > 1 { prefetchLater(at, blockBytes(block, low + high)) }
+    if !isShared || j & 1 == 0 { (scale, bias) = factors(head, j & inHead, kind, low + high) }
     let x = p.x + j * block
     var products = plane(at, x, low, block, _mm512_castps_si512(widener))
     if high > 0 {
@@ -227,6 +228,13 @@ func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFacto
   for slot in min(p.blocks, 16)..<slots(p.blocks) {
     _mm512_storeu_ps(p.totals + 16 * slot, _mm512_setzero_ps())
   }
+}
+
+/// Prefetches what stands 4 KiB after `count` bytes of a panel, a constant: where scales have to be unpacked, the processor
+/// does not look far enough ahead by itself.
+@inline(__always)
+private func prefetchLater(_ at: UnsafeRawPointer, _ count: Int) {
+  for line in 0..<count / 64 { prefetchFar(at + 4096 + 64 * line) }
 }
 
 /// As `factors`, for what both levels of x86 share.
