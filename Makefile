@@ -61,7 +61,7 @@ COUNT      ?= 2000
 SEED       ?= 1
 SUBJECT    ?=
 
-.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick test test-long test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page api-page doctor \
+.PHONY: help toolchain build library pkg-config library-test library-sanitize run quick receipts-test test test-long test-release sdk-test real-test client-test venv reliability soak storm differential fuzz check format sanitize bench page api-page doctor \
   arm64-kernel-test arm64-sdk arm64-test \
   release release-sysroot install clean
 
@@ -115,6 +115,9 @@ test: toolchain      ## run every test: Swift tests, then SDKs and other clients
 
 test-long: build venv ## run the cases that take long: many of the worst requests at once, deadlines, packages
 	$(VENV)/bin/python Tests/EndToEnd/run.py $(BINARY) --patient
+
+receipts-test: toolchain ## check ten thousand receipts of random settings, and as many that were tampered with
+	MLXSERVE_TESTS=Server MLXSERVE_RECEIPTS=10000 $(SWIFT) test $(DEBUG) $(FLAGS) --filter ReceiptTests
 
 quick: toolchain     ## run the Swift tests of some modules, building no others: M=Chat or M=Chat,Server
 	MLXSERVE_TESTS=$(M) $(SWIFT) test $(DEBUG) $(FLAGS)

@@ -62,15 +62,15 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// Most lines of Swift in each folder of `Sources`; `BudgetTests` holds them. Whoever passes one deletes as much, or raises
 /// it and says why in the same commit.
 let budgets = [
-  "CAPI": 770, "CLI": 10_340, "Chat": 6_230, "Checkpoint": 4_560,
-  "Compute": 9_610, "Conversion": 1_150, "Decoding": 1_830, "Fetch": 620, "Grammar": 12_640,
-  "HTTP": 4_360, "Hub": 2_710, "Inference": 6_000, "JSON": 1_020,
+  "CAPI": 770, "CLI": 10_630, "Chat": 6_230, "Checkpoint": 4_560,
+  "Compute": 9_610, "Conversion": 1_150, "Decoding": 1_870, "Fetch": 620, "Grammar": 12_760,
+  "HTTP": 4_360, "Hub": 2_710, "Inference": 6_030, "JSON": 1_020,
   "Jinja": 5_380, "KernelTypes": 680, "KernelsAMX": 1_290, "KernelsAVX2": 3_230,
   "KernelsAVX512": 3_800, "KernelsAVXVNNI": 800, "KernelsDotprod": 1_400, "KernelsI8MM": 1_400,
   "KernelsNEON": 2_220, "KernelsShared": 350, "MLXServe": 1_220, "Media": 2_870,
-  "Models": 8_370, "Pipeline": 2_280, "Platform": 3_940,
-  "Sampling": 460, "Search": 4_110, "Server": 21_250, "Tokenizers": 5_340,
-  "Vectors": 5_970, "Wire": 8_140, "mlxserve": 20,
+  "Models": 8_370, "Pipeline": 2_950, "Platform": 4_260,
+  "Sampling": 460, "Search": 4_110, "Server": 21_410, "Tokenizers": 5_340,
+  "Vectors": 5_970, "Wire": 8_190, "mlxserve": 20,
 ]
 
 /// Module → the modules it may import. `Tests/ArchitectureTests` reads this table and holds the sources to it.

@@ -106,6 +106,16 @@ extension Command {
       usage: "mlxserve verify MODEL [flags]",
       groups: [Flags.evaluatedModel, Flags.verify, Flags.cache], takesModel: true, run: VerifyCommand.run),
     Command(
+      name: "check", section: .measure,
+      summary: "compute answers again and compare them with their receipts",
+      usage: "mlxserve check RECEIPT... --model MODEL [flags]",
+      groups: [Flags.check, Flags.model, Flags.cache], takesNames: true, run: CheckCommand.run),
+    Command(
+      name: "replay", section: .measure,
+      summary: "answer the requests of a recording again, and show what differs",
+      usage: "mlxserve replay RECORDING --model MODEL [flags]",
+      groups: [Flags.replay, Flags.model, Flags.cache], takesNames: true, run: ReplayCommand.run),
+    Command(
       name: "media", section: .measure, summary: "show how an image or an audio clip is decoded",
       usage: "mlxserve media --file FILE [flags]", groups: [Flags.media], run: MediaCommand.run),
     Command(
@@ -207,7 +217,7 @@ package enum CommandLineTool {
     "ls": "list", "ps": "list", "get": "pull", "download": "pull", "delete": "rm", "remove": "rm",
     "start": "serve",
     "server": "serve", "generate": "run", "prompt": "run", "info": "show", "benchmark": "bench",
-    "settings": "config", "check": "doctor", "status": "health", "quantize": "convert", "evaluate": "eval",
+    "settings": "config", "status": "health", "quantize": "convert", "evaluate": "eval",
   ]
 
   private static func find(_ name: String) throws(UsageError) -> Command {

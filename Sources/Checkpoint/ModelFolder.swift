@@ -1,5 +1,6 @@
 // A model folder: config.json, the weight shards, tokenizer and template files, opened and checked. A GGUF file is one too.
 
+import Compute
 package import JSON
 package import Platform
 
@@ -71,6 +72,15 @@ package final class ModelFolder: Sendable {
     weightFiles = store.shards.map(\.name)
     indexFault = files?.fault(store)
     weights = WeightMap(store: store)
+  }
+
+  /// Whether some of the matrices that a model has asked for are multiplied as floats on some instruction set whatever the
+  /// mode is: those that are not quantized, of short rows (docs/decisions/005), and of E4M3 elements.
+  package var multipliesFloats: Bool {
+    isGGUF || quantization.names(.mxfp8)
+      || weights.matrices.contains { matrix in
+        matrix.columns <= 64 || matrix.columns % 32 != 0 || !weights.has(matrix.name + ".scales")
+      }
   }
 
   /// Whether it is a GGUF file.

@@ -27,6 +27,12 @@ package struct QuantizationConfig: Sendable, Equatable {
   /// What config.json asks for at run time that is computed exactly instead.
   package var leftOut: [String] { foreign?.leftOut ?? [] }
 
+  /// Whether config.json names a mode, for all modules or for some.
+  func names(_ mode: Quantization.Mode) -> Bool {
+    base?.mode == mode
+      || overrides.values.contains { if case .quantized(let rule) = $0 { rule.mode == mode } else { false } }
+  }
+
   static let bitWidths = [2, 3, 4, 5, 6, 8]
   static let groupSizes = [16, 32, 64, 128]
 

@@ -24,8 +24,10 @@ package struct Guide: Sendable {
     case answering
   }
 
-  private let reasoning: Reasoning?
-  private let grammar: CompiledGrammar?
+  let reasoning: Reasoning?
+  let grammar: CompiledGrammar?
+  /// Text of the answer that stood before its first token.
+  private(set) var continued: [Int32] = []
   private var matcher: GrammarMatcher?
   private var state: State
   /// The end of the reasoning's text: enough to find its closing marker.
@@ -60,6 +62,7 @@ package struct Guide: Sendable {
   package mutating func accept(prefix tokens: [Int32]) -> Bool {
     guard matcher != nil else { return true }
     for token in tokens where matcher?.accept(token) != true { return false }
+    continued += tokens
     return true
   }
 

@@ -10,6 +10,8 @@ extension Guide {
     package var budget: Int?
     /// Whether the prompt ends inside reasoning.
     package var startsInside: Bool
+    /// What it was made from.
+    let texts: (open: String, close: String, lead: String, separator: String)
     /// Between the closing marker and the answer.
     let separator: [Int32]
 
@@ -45,6 +47,7 @@ extension Guide {
       startsInside: Bool
     ) {
       self.tokenizer = tokenizer
+      texts = (open, close, lead, separator)
       self.open = Marker(open, tokenizer)
       self.close = Marker(close, tokenizer)
       self.lead = tokenizer.encode(lead, addSpecialTokens: false)

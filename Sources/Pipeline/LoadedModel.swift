@@ -26,7 +26,7 @@ package struct ModelFacts: Sendable {
   /// `model_type` of config.json.
   package var modelType: String?
   package var computeMode = "exact"
-  /// What it is computed with: the same gives the same bits.
+  /// The instruction set in use, and how it is computed with: `avx2 fast, q16 cache`.
   package var computeName = "reference"
   /// Of most weights; nil when they are not quantized.
   package var quantization: Quantization?
@@ -80,8 +80,10 @@ package struct LoadedModel: Sendable {
   package static let usualMaxAnswer = 32_768
   /// Whether the template is asked for reasoning where a request says nothing; nil leaves it to the template.
   package var thinking: Bool?
-  /// Changes when the same request could get another answer: weights, build.
+  /// Changes when the same request could get another answer: version, model, cache, arithmetic; ends with the last of them.
   package var systemFingerprint = "fp_mlxserve"
+  /// The same in full, for receipts.
+  package var identity = ModelIdentity()
   package var facts = ModelFacts()
   /// What it takes beside text.
   package let media: MediaRules

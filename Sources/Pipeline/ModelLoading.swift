@@ -57,8 +57,13 @@ extension LoadedModel {
     model.recommended = sampling
     model.defaultSampling = configuration.defaultSampling
     if let names = folder.fillNames { model.fill = FillInMiddle(tokenizer, names: names) }
-    model.systemFingerprint = folder.fingerprint(version: configuration.version)
+    model.systemFingerprint =
+      folder.fingerprint(version: configuration.version, cache: engine.cacheFormat.rawValue)
+      + "-" + engine.arithmetic
     model.facts = folder.facts(engine)
+    model.identity = ModelIdentity(
+      version: configuration.version, arithmetic: engine.arithmetic, cache: engine.cacheFormat.rawValue,
+      folder: folder)
     return (model, engine)
   }
 
@@ -135,8 +140,9 @@ extension ModelFolder {
   }
 
   /// Differs between builds, and between folders of different shape or size.
-  fileprivate func fingerprint(version: String) -> String {
-    "fp_" + String(FNV1a.hash("\(version)|\(weightBytes)|\(config.text)"), radix: 16)
+  fileprivate func fingerprint(version: String, cache: String? = nil) -> String {
+    let cache = cache.map { $0 + "|" } ?? ""
+    return "fp_" + String(FNV1a.hash("\(version)|\(weightBytes)|\(cache)\(config.text)"), radix: 16)
   }
 }
 

@@ -19,6 +19,8 @@ package enum PipelineError: Error, CustomStringConvertible {
   case engine(InferenceError)
   /// What the answer must look like cannot be enforced.
   case rules(RulesError)
+  /// A receipt that cannot be checked.
+  case receipt(String)
 
   package var description: String {
     switch self {
@@ -36,6 +38,7 @@ package enum PipelineError: Error, CustomStringConvertible {
     case .prompt(let error): "\(error)"
     case .engine(let error): "\(error)"
     case .rules(let error): "\(error)"
+    case .receipt(let problem): problem
     }
   }
 }

@@ -83,6 +83,8 @@ package struct TokenStream: Sendable {
   package private(set) var finish: End?
   /// The stop string that ended the answer.
   package var stopString: String? { stops.stopped }
+  /// The texts that end it.
+  package var stopTexts: [String] { settings.stops }
   /// Calls that could not be read.
   package private(set) var malformedCalls = 0
 

@@ -7,6 +7,11 @@ package struct SequenceBreakers: Sendable, Equatable {
 
   package init() {}
 
+  /// All spellings, in an order of their own.
+  package var sequences: [[Int32]] {
+    tails.flatMap { first, tails in tails.map { [first] + $0 } }.sorted { $0.lexicographicallyPrecedes($1) }
+  }
+
   /// Adds a spelling: its first token and the others.
   package mutating func insert(_ first: Int32, tail: [Int32]) {
     if tails[first]?.contains(tail) != true { tails[first, default: []].append(tail) }

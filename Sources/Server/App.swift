@@ -16,6 +16,7 @@ package final class App: Sendable {
   private let batches: BatchWorker?
   private let metrics: Metrics
   private let readAhead: ReadAhead?
+  private let records: Bool
 
   /// The wires that write errors in a shape of their own.
   private static let wires: [Wire] = [.messages, .ollama, .llama, .tei]
@@ -44,6 +45,7 @@ package final class App: Sendable {
     metrics = settings.metrics
     readAhead = server.readAhead
     readAhead?.start()
+    records = settings.recorder != nil
     worker = settings.library.map { LibraryWorker($0, models: models) }
     if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
     worker?.resume()
@@ -58,7 +60,8 @@ package final class App: Sendable {
       ModelEventsRoute.table(server),
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
       StudioRoute.table(server),
-      TokenizeRoutes.table(server), PeerRoutes.table(server), RerankRoute.table(server),
+      TokenizeRoutes.table(server), ReceiptsRoute.table(server), PeerRoutes.table(server),
+      RerankRoute.table(server),
       TEIRoutes.table(server),
       ResponsesRoute.table(server, jobs), ConversationsRoute.table(server), DebugRoute.table(server),
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
@@ -108,7 +111,9 @@ package final class App: Sendable {
   func answer(_ request: Request, _ context: ConnectionContext) -> Response {
     context.agent = request.headers["user-agent"]
     do throws(APIError) {
-      return counted(router.respond(to: try request.unpacked(context), context), context)
+      let request = try request.unpacked(context)
+      if records { context.recorded = request }
+      return counted(router.respond(to: request, context), context)
     } catch {
       var response = Self.wire(of: request).response(error, requestID: context.requestID)
       if error.status == 415 { response.headers.add("accept-encoding", "gzip") }

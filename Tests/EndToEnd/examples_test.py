@@ -37,6 +37,28 @@ def test_python(server):
     assert list(answer) == ["yes"] and isinstance(answer["yes"], bool), output
 
 
+def test_golden_answers(server):
+    """The recipe of docs/receipts.md: written, equal, and told in words where they are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        golden = pathlib.Path(folder, "golden.json")
+        environment = {**os.environ, "MODEL": str(DEMO), "MLXSERVE": str(server.binary), "GOLDEN_FILE": str(golden)}
+
+        def check(**more):
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / "golden" / "test_golden.py"]
+            done = subprocess.run(command, env={**environment, **more}, cwd=folder, capture_output=True, text=True, timeout=300)
+            return done.returncode, done.stdout + done.stderr
+
+        for more in [{"GOLDEN": "update"}, {}]:
+            code, said = check(**more)
+            assert code == 0 and "3 passed" in said, said
+        answers = json.loads(golden.read_text())
+        answers["Name a colour."]["text"] += "!"
+        answers["Name a colour."]["receipt"]["settings"]["seed"] = 8
+        golden.write_text(json.dumps(answers))
+        code, said = check()
+        assert code == 1 and "1 failed, 2 passed" in said and "- the setting seed is 7 and 8" in " ".join(said.split()), said
+
+
 def test_what_a_model_lacks_is_said(server):
     """No server, no model for this, a question with quotes: a line that says so, and no traceback."""
     encoder = DEMO.parent / "encoder-tiny"

@@ -113,6 +113,7 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
       here.isEmpty
         ? "there is no model here yet: name one, such as qwen3:0.6b, which is then downloaded"
         : "name a model: " + here.prefix(9).joined(separator: ", ") + (here.count > 9 ? ", ..." : "")
+    case .missingArgument("RECEIPT"): "name a file that holds receipts: an answer, a receipt, or a recording"
     case .missingArgument("SHELL"): "name a shell: bash, zsh or fish"
     case .missingArgument("FOLDER"):
       "name a folder and say what to look for: mlxserve search ~/notes \"what I look for\""

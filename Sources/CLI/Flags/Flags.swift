@@ -153,6 +153,16 @@ enum Flags {
       "reasoning-field NAME", .word(ReasoningField.self), default: "reasoning_content",
       "field for reasoning: reasoning_content, reasoning or both"),
     sampling,
+    Flag(
+      "receipts FORM", .word(ReceiptForm.self), default: "off",
+      "whether answers carry receipts, by which others can check them, if the request does not say: off, full, or digest "
+        + "(without texts)"),
+    Flag(
+      "receipt-key FILE", .text, "sign receipts with this Ed25519 key (PEM, as openssl genpkey writes it)"),
+    Flag(
+      "record FILE", .text,
+      "append requests and their receipts to FILE, for 'mlxserve replay'; with --receipts digest without texts"
+    ),
     Flag("strict-params", .toggle, "refuse requests with unknown fields; otherwise a header names them"),
     Flag(
       "additional-properties", .toggle,
@@ -190,6 +200,15 @@ enum Flags {
     Flag("search-slots N", .integer(1...64), default: "4", "searches of vector stores at the same time"),
     Flag("search-timeout S", .decimal(0.1...600), default: "5", "limit for a search of a vector store"),
     Flag("examples", .toggle, "after the start, print how to talk to the server, to stderr"))
+
+  static let check = FlagGroup(
+    "Check",
+    Flag("explain", .toggle, "tell in words what differs between two receipts; takes no model"),
+    Flag("signed-by KEY", .text, "refuse receipts that this public key has not signed (base64)"),
+    Flag("json", .toggle, "print what is found as JSON, a line for each receipt"))
+
+  static let replay = FlagGroup(
+    "Replay", Flag("json", .toggle, "print what is found as JSON, a line for each request"))
 
   static let access = FlagGroup(
     "Access",

@@ -181,7 +181,7 @@ enum ServeSetup {
   // MARK: Requests
 
   /// How requests are read and answers written.
-  static func settings(_ flags: ParsedFlags) throws(UsageError) -> ServerSettings {
+  static func settings(_ flags: ParsedFlags) throws -> ServerSettings {
     var settings = ServerSettings()
     settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
     settings.strictParameters = flags.isSet("strict-params")
@@ -194,14 +194,39 @@ enum ServeSetup {
     settings.keptLines = Set(flags.texts("keep-lines").compactMap { MovingLines(rawValue: $0) })
     if flags.isSet("read-ahead") {
       guard let folder = flags.text("prefix-cache-dir") else {
-        throw .unusable(flag: "read-ahead", reason: "needs --prefix-cache-dir")
+        throw UsageError.unusable(flag: "read-ahead", reason: "needs --prefix-cache-dir")
       }
       settings.readAheadFolder = folder
     }
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
     settings.judge = ModelFetch.judge
+    settings.receipts = try flags.word("receipts") ?? (flags.isSet("record") ? .full : .off)
+    settings.receiptKey = try receiptKey(flags)
+    if let path = flags.text("record") {
+      guard settings.receipts != .off else {
+        throw UsageError.unusable(flag: "record", reason: "needs receipts, and --receipts is off")
+      }
+      settings.recorder = try Recorder(path: path, keepsTexts: settings.receipts == .full)
+    }
     return settings
+  }
+
+  /// The key that signs receipts: a PEM file of PKCS #8 as RFC 8410 has it.
+  private static func receiptKey(_ flags: ParsedFlags) throws -> Ed25519? {
+    guard let path = flags.text("receipt-key") else { return nil }
+    let lines = String(decoding: try File.read(path, limit: 1 << 12), as: UTF8.self).split(
+      whereSeparator: \.isNewline)
+    // An algorithm, 1.3.101.112, and an octet string in an octet string.
+    let head: [UInt8] = [0x30, 0x2E, 2, 1, 0, 0x30, 5, 6, 3, 0x2B, 0x65, 0x70, 4, 0x22, 4, 0x20]
+    guard let bytes = Base64.decode(lines.filter { !$0.hasPrefix("-") }.joined()), bytes.starts(with: head),
+      let key = Ed25519(seed: Array(bytes.dropFirst(head.count)))
+    else {
+      throw UsageError.badValue(
+        flag: "receipt-key", value: path,
+        expected: "a file that 'openssl genpkey -algorithm ed25519' has written")
+    }
+    return key
   }
 
   /// The folder whose files requests may name.

@@ -5,6 +5,7 @@ import Synchronization
 /// Immutable but for its own cache of masks; shared by all requests with the same pattern.
 package final class CompiledGrammar: Sendable {
   package let vocabulary: GrammarVocabulary
+  package let pattern: Pattern
   let graph: GrammarGraph
   private let leaves = LeafCache()
   private let current: Mutex<GrammarState>
@@ -21,7 +22,7 @@ package final class CompiledGrammar: Sendable {
     let graph = try PatternCompiler.compile(
       pattern, tokens: vocabulary.names, missing: vocabulary.missingBytes,
       budget: CompileBudget(isUnwanted: isUnwanted))
-    (self.vocabulary, self.memory, self.graph) = (vocabulary, memory, graph)
+    (self.pattern, self.vocabulary, self.memory, self.graph) = (pattern, vocabulary, memory, graph)
     var builder = MaskBuilder(graph: graph, vocabulary: vocabulary, leaves: leaves, memory: memory)
     _ = builder.start(isUnwanted: isUnwanted)
     guard builder.hasStarted else { throw .unwanted }

@@ -20,6 +20,8 @@ package final class ConnectionContext {
   package var client = ClientIdentity()
   /// The program that has sent the request, as it says itself.
   package var agent: String?
+  /// The request itself, where its answer is to be written down with it.
+  package var recorded: Request?
   /// Where the request came in, as the server above has set it up.
   package var entrance = Entrance.only
   /// Whether the server ends, though this entrance is still open.

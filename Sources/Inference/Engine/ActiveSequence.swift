@@ -29,6 +29,8 @@ final class ActiveSequence {
   /// The guide that is being made.
   private var lateGuide: LateGuide?
   private(set) var drafter: Drafter?
+  /// What is still to come of the answer as it is said to be; empty once another token came.
+  private var expected: ArraySlice<Int32>
   /// Tokens that may still be generated.
   private(set) var remaining: Int
   /// Leading tokens that were found in the prefix cache when the first step took the sequence.
@@ -56,6 +58,7 @@ final class ActiveSequence {
     remaining = min(job.request.maxTokens, maxContext - tokens.count)
     sampler = Sampler(
       job.request.sampling, seed: job.seed, promptTokens: tokens, stopTokens: job.request.stopTokens)
+    expected = job.request.expected[...]
     guide = job.request.guide
     lateGuide = job.request.lateGuide
     memory = SequenceMemory(
@@ -157,9 +160,13 @@ final class ActiveSequence {
 
   /// Tokens that probably follow, at most `most`, as many as the budget is better for.
   func draft(most: Int, within budget: inout DraftBudget) -> [Int32] {
+    guard expected.isEmpty else { return Array(expected.prefix(max(0, min(most, remaining - 1)))) }
     guard let draft = drafter?.draft(after: tokens, most: min(most, remaining - 1)) else { return [] }
     return Array(draft.prefix(budget.add(most: draft.count, reliability: drafter?.reliability ?? 0)))
   }
+
+  /// Whether what comes is known, as far as it has come true.
+  var isExpected: Bool { !expected.isEmpty }
 
   /// Begins anew with other rotary frequencies; the caller has given the memory back.
   func restart(ropeVariant: Int) {
@@ -172,6 +179,7 @@ final class ActiveSequence {
     if firstToken == nil { firstToken = now }
     guide?.accept(token)
     tokens.append(token)
+    expected = expected.first == token ? expected.dropFirst() : []
     mediaKeys?.append(token)
     remaining -= 1
   }

@@ -20,6 +20,10 @@ package final class EngineClient: GenerationService {
   package let stateBytes: Int
   /// The instruction set in use, the compute mode unless it is exact, and the cache's format: `avx2 fast, q16 cache`.
   package let computeName: String
+  /// What the bits depend on beside the model, the cache's format and the tokens: `int8-1`.
+  package let arithmetic: String
+  /// How keys and values are stored.
+  package let cacheFormat: KVFormat
   /// What the model takes beside text.
   package let mediaRules: MediaRules
   /// The mode in use: exact where fast was configured and this machine has no integer kernels.
@@ -56,6 +60,7 @@ package final class EngineClient: GenerationService {
     stateBytes = facts.stateBytes
     computeName = facts.computeName
     computeMode = facts.computeMode
+    (arithmetic, cacheFormat) = (facts.arithmetic, facts.cacheFormat)
     mediaRules = facts.mediaRules
     weightBytes = facts.weightBytes
     touched = facts.touched
@@ -81,6 +86,7 @@ package final class EngineClient: GenerationService {
     var copyOverhead = 0
     var computeName: String
     var computeMode = ComputeMode.exact
+    var arithmetic = "exact-1"
     /// What it is; asked only where prefixes are kept on disk.
     var content: () -> ModelContent = { ModelContent() }
     /// Whose kernels the model uses, if others use them too.
@@ -109,6 +115,8 @@ package final class EngineClient: GenerationService {
     var stateBytes: Int
     var computeName: String
     var computeMode: ComputeMode
+    var arithmetic: String
+    var cacheFormat: KVFormat
     var mediaRules: MediaRules
     var weightBytes: Int
     var touched: TouchedBytes
@@ -133,6 +141,8 @@ package final class EngineClient: GenerationService {
         copyOverhead: compute.overhead(ofCopying: folder.weightBytes),
         computeName: compute.name,
         computeMode: compute.mode,
+        arithmetic: compute.arithmetic(
+          multipliesFloats: folder.multipliesFloats || !model.cacheShape.recurrent.isEmpty),
         content: { ModelContent(outline: folder.outline, weights: folder.mappedFiles) }, turns: turns)
     }
   }
@@ -161,8 +171,8 @@ package final class EngineClient: GenerationService {
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: memory.cache.bytesPerToken, stateBytes: states?.bytesPerSlot ?? 0,
-        computeName: computeName, computeMode: loaded.computeMode,
-        mediaRules: loaded.model.mediaRules,
+        computeName: computeName, computeMode: loaded.computeMode, arithmetic: loaded.arithmetic,
+        cacheFormat: format, mediaRules: loaded.model.mediaRules,
         weightBytes: loaded.weightBytes, touched: touched, saving: memory.store?.opening)
       return (engine, facts)
     } catch let error as InferenceError {
@@ -237,7 +247,8 @@ package final class EngineClient: GenerationService {
     guard request.promptTokens.count < limits.maxContext else {
       throw .promptTooLong(tokens: request.promptTokens.count, limit: limits.maxContext)
     }
-    for token in request.promptTokens where token < 0 || Int(token) >= limits.vocabularySize {
+    for token in request.promptTokens + request.expected
+    where token < 0 || Int(token) >= limits.vocabularySize {
       throw .tokenOutOfRange(token: token, vocabularySize: limits.vocabularySize)
     }
     try check(request.media, promptCount: request.promptTokens.count)

@@ -21,6 +21,10 @@ extension Engine {
   private static var promptLogprobRows: Int { 16 }
   /// Most rows of drafts in one step, shared by its sequences: each has a row of logits.
   private static var draftRows: Int { 16 }
+  /// Most rows of an answer that is known, in a step of its own: as many as have their logits in 32 MiB.
+  private var expectedRows: Int {
+    max(Self.draftRows, min(scheduler.rowBudget - 1, (32 << 20) / (4 * max(1, model.vocabularySize))))
+  }
 
   // MARK: What others have computed
 
@@ -110,12 +114,13 @@ extension Engine {
 
   /// What the decoding sequences may go on with, as many tokens as are worth their rows.
   private func makeDrafts() -> [ObjectIdentifier: [Int32]] {
-    guard speculates else { return [:] }
     let decoding = running.filter { $0.isDecoding && !standsStill($0) }
     var drafts: [ObjectIdentifier: [Int32]] = [:]
     var budget = DraftBudget(clock.cost, rows: decoding.count)
     for sequence in decoding {
-      let most = min(Self.draftRows / decoding.count, memory.rowsToBorder(of: sequence.memory) - 1)
+      let rows =
+        sequence.isExpected && running.count == 1 ? expectedRows : Self.draftRows / decoding.count
+      let most = min(rows, memory.rowsToBorder(of: sequence.memory) - 1)
       var draft = sequence.draft(most: most, within: &budget)
       // A draft that passes the border of the frequencies would be computed with the wrong ones.
       while !draft.isEmpty,

@@ -22,6 +22,9 @@ final class AnswerRun: AnswerSource {
 
     /// Of the answer, but for a stop token; empty unless they are told or remembered.
     fileprivate(set) var tokens: [Int32] = []
+    /// What its receipt will say, where it is to have one, and the receipt once it has ended.
+    fileprivate var notes: ReceiptNotes?
+    fileprivate(set) var receipt: JSONValue?
     /// How many of them have been told.
     fileprivate var toldTokens = 0
     fileprivate(set) var cachedTokens = 0
@@ -67,8 +70,11 @@ final class AnswerRun: AnswerSource {
   /// How often a running answer is counted, seconds.
   private static let countingSeconds = 1.0
 
-  init(_ parts: [Part], core: RequestContext, makeGuide: GuideMaker? = nil) {
+  /// - Parameter receipt: what is noted of each part; nil for no receipts.
+  init(_ parts: [Part], core: RequestContext, makeGuide: GuideMaker? = nil, receipt: ReceiptNotes? = nil) {
     (self.parts, self.core, self.makeGuide) = (parts, core, makeGuide)
+    for index in parts.indices { self.parts[index].notes = receipt }
+    if receipt != nil { core.model.identity.prepare() }
     timing = Timing(poll: core.settings.pollSeconds, keepAlive: core.settings.keepAliveSeconds)
   }
 
@@ -154,6 +160,8 @@ final class AnswerRun: AnswerSource {
           part.tokens, after: part.request.promptTokens, at: place, tenant: core.client.number)
       }
     }
+    core.settings.recorder?.write(
+      parts.compactMap(\.receipt), model: core.model.id, at: core.settings.now(), context)
     let end = Instant.now
     let aborted = hasUnfinished ? failure : nil
     let answer = AnswerSummary.Answer(
@@ -264,6 +272,8 @@ final class AnswerRun: AnswerSource {
   {
     guard let generation = parts[index].generation else { return false }
     let before = pieces.count
+    let counted = parts[index].stream.completionTokens
+    var reason: FinishReason?
     switch generation.next(until: deadline) {
     case .timedOut: return false
     case .closed: throw .clientTooSlow
@@ -278,9 +288,11 @@ final class AnswerRun: AnswerSource {
       if parts[index].tellsTokens || place != nil { parts[index].tokens.append(token.id) }
       if let interval = parts[index].clock?.token(at: .now) { tally.intervals.observe(interval) }
       pieces += parts[index].stream.consume(token).map { (index, $0) }
+      if parts[index].stream.completionTokens > counted { parts[index].notes?.add(token) }
     case .element(.finished(.cancelled, _)): throw .clientTooSlow
-    case .element(.finished(let reason, _)):
-      pieces += parts[index].stream.end(reason).map { (index, $0) }
+    case .element(.finished(let ended, _)):
+      reason = ended
+      pieces += parts[index].stream.end(ended).map { (index, $0) }
       parts[index].isFinished = true
     case .element(.failed(let error)): throw .engine(error)
     }
@@ -290,8 +302,31 @@ final class AnswerRun: AnswerSource {
     if parts[index].stream.finish != nil {
       parts[index].isFinished = true
       generation.cancel()
+      try makeReceipt(of: index, endedBy: reason)
     }
     return true
+  }
+
+  /// Bytes that a token takes in a receipt, as a value and as text.
+  private static let receiptBytes = 64
+
+  /// - Parameter reason: why the engine ended the answer; nil where what read it did.
+  private func makeReceipt(of index: Int, endedBy reason: FinishReason?) throws(AnswerFailure) {
+    let part = parts[index]
+    guard let notes = part.notes else { return }
+    try claim(Self.receiptBytes * (part.request.promptTokens.count + notes.answer.count))
+    let ending: Receipt.Ending =
+      switch reason {
+      case .stop: .stopToken
+      case .length: .length
+      case .cancelled, nil: part.stream.stopString == nil ? .reader : .stopText
+      }
+    let late = part.request.lateGuide?.guide ?? nil
+    parts[index].receipt =
+      Receipt(
+        notes, of: part.request, guide: late ?? part.request.guide, stops: part.stream.stopTexts,
+        ending: ending, model: core.model, key: core.settings.receiptKey
+      ).json
   }
 
   /// Ids of a part's tokens that have come since the last call; nil where they are not told.
@@ -300,6 +335,9 @@ final class AnswerRun: AnswerSource {
     defer { parts[index].toldTokens = parts[index].tokens.count }
     return Array(parts[index].tokens[parts[index].toldTokens...])
   }
+
+  /// The receipt of a part that has ended; nil where there is none.
+  func receipt(of index: Int) -> JSONValue? { parts.indices.contains(index) ? parts[index].receipt : nil }
 
   var current: AnswerRun? { self }
   var usageSoFar: Usage? { usage }

@@ -49,6 +49,11 @@ struct TokenDetails {
   var promptTokens: [Int32]?
   /// Of the answer, or of what a chunk adds.
   var tokens: [Int32]?
+  /// Of the answer, when it has ended.
+  var receipt: JSONValue?
+
+  /// The member that has it.
+  static let receiptName = "receipt"
 
   private static func list(_ ids: [Int32]) -> JSONParts {
     .list(count: ids.count) { .value(.int(Int(ids[$0]))) }
@@ -60,6 +65,7 @@ struct TokenDetails {
     if let promptLogprobs { members.append(("prompt_logprobs", promptLogprobs)) }
     if let promptTokens { members.append(("prompt_token_ids", Self.list(promptTokens))) }
     if let tokens { members.append(("token_ids", Self.list(tokens))) }
+    if let receipt { members.append((Self.receiptName, .value(receipt))) }
     return members
   }
 

@@ -63,6 +63,11 @@ struct PromptPlan {
       tokenLimit: core.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
     request.media = media
+    if core.receipt(options) != nil {
+      // It says the seed, and how likely the tokens were.
+      request.sampling.seed = request.sampling.seed ?? UInt64.random(in: 0...UInt64.max)
+      request.topLogprobs = topLogprobs ?? 0
+    }
     request.guide = guide
     request.draft = Array(draft.prefix(context))
     request.tenant = core.client.number

@@ -169,6 +169,7 @@ struct ChatAnswer: AnswerWriter {
       var choice = kept.said
       if request.echoes { choice.content = echoed + choice.content }
       // Those of a stream have been told.
+      choice.details.receipt = source.current?.receipt(of: index)
       choice.details.tokens = request.options.streams ? nil : source.current?.takeTokens(of: index)
       if request.topLogprobs != nil {
         choice.logprobs = LogprobEntry.chatParts(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
@@ -234,6 +235,7 @@ struct ChatAnswer: AnswerWriter {
   {
     var chunk = ChatChunk(
       header: header, choice: index, delta: delta, announcesUsage: request.options.includesUsage)
+    if case .finish = delta { chunk.receipt = source.current?.receipt(of: index) }
     if request.options.returnsTokens {
       chunk.tokens = delta == .role ? [] : source.current?.takeTokens(of: index)
       if delta == .role, index == 0 { chunk.promptTokens = parts.first?.request.promptTokens }

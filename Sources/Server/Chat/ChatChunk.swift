@@ -40,6 +40,8 @@ struct ChatChunk: Sendable, Equatable {
   var announcesUsage: Bool
   /// Ids of the tokens that it adds; nil unless they are wanted.
   var tokens: [Int32]?
+  /// Of a choice that ends.
+  var receipt: JSONValue?
   /// Ids of the prompt, in the first chunk of an answer; nil unless they are wanted.
   var promptTokens: [Int32]?
 
@@ -77,7 +79,7 @@ struct ChatChunk: Sendable, Equatable {
       ("index", .int(self.choice)), ("delta", members), ("logprobs", logprobs), ("finish_reason", finish),
     ])
     if malformed > 0 { choice["malformed_tool_calls"] = .int(malformed) }
-    TokenDetails(tokens: tokens).add(to: &choice)
+    TokenDetails(tokens: tokens, receipt: receipt).add(to: &choice)
     var body = Self.body(header, choices: [.object(choice)], usage: announcesUsage ? .null : nil)
     TokenDetails(promptTokens: promptTokens).add(to: &body)
     if case .reading(let progress) = delta { body[PromptProgress.member] = progress }

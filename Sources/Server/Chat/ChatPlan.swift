@@ -67,7 +67,8 @@ struct ChatPlan {
           request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
           countsPrompt: choice == 0, tellsTokens: request.options.returnsTokens))
     }
-    let run = AnswerRun(parts, core: core, makeGuide: isFree ? nil : makeGuide)
+    let run = AnswerRun(
+      parts, core: core, makeGuide: isFree ? nil : makeGuide, receipt: core.receipt(request.options))
     if !isEmpty, !core.givesWay { run.remembersAnswer(behind: prompt.text) }
     if !isEmpty, let next = NextTurn(core, request, template, prompt) {
       run.onEnd = { next.read(after: $0, tokens: $1) }

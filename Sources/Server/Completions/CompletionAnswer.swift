@@ -107,6 +107,7 @@ struct CompletionAnswer: AnswerWriter {
       details.promptTokens = prompts[prompt(of: index)]
     }
     details.tokens = run.takeTokens(of: index)
+    if finish != nil { details.receipt = run.receipt(of: index) }
     return .object(
       [
         ("text", .value(.string(fragment.text))), ("index", .value(.int(index))),

@@ -34,7 +34,9 @@ struct CompletionsRoute {
     var prompts: [[Int32]] = []
     for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, core))) }
     let makeGuide = try core.guideMaker(request.format, request.options, isUnwanted: context.isClientGone)
-    let run = AnswerRun(try parts(request, prompts, plan), core: core, makeGuide: makeGuide)
+    let run = AnswerRun(
+      try parts(request, prompts, plan), core: core, makeGuide: makeGuide,
+      receipt: core.receipt(request.options))
     let answer = CompletionAnswer(request, prompts, run, core)
     var response = try answer.respond(run, context, streams: request.options.streams)
     response.nameIgnored(request.ignored, request.format)

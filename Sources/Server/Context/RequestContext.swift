@@ -47,6 +47,12 @@ struct RequestContext: Sendable {
     options.maxTokens ?? max(settings.maxAnswer, options.minTokens)
   }
 
+  /// What is noted for the receipts of a request's answers; nil where they have none.
+  func receipt(_ options: GenerationOptions) -> ReceiptNotes? {
+    let form = options.receipt ?? settings.receipts
+    return form == .off ? nil : ReceiptNotes(hidesTexts: form == .digest)
+  }
+
   /// Special tokens that say nothing to the output parser: they have no text for the client.
   var controlTokens: Set<Int32> { model.controlTokens }
 

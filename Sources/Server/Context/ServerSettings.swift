@@ -5,7 +5,7 @@ package import Hub
 package import Inference
 package import JSON
 import Pipeline
-import Platform
+package import Platform
 package import Wire
 
 /// The settings of one server; a fresh value holds the defaults.
@@ -28,6 +28,11 @@ package struct ServerSettings: Sendable {
   package var queueLimit: Int?
   /// Most tokens of an answer whose request sets no limit; `Int.max` for what the context leaves.
   package var maxAnswer = LoadedModel.usualMaxAnswer
+  /// Receipts of answers whose requests do not say, and what signs them all.
+  package var receipts = ReceiptForm.off
+  package var receiptKey: Ed25519?
+  /// Where answers with receipts are written down; nil for nowhere.
+  package var recorder: Recorder?
   /// Responses and conversations; in memory by default.
   package var store = ResponseStore()
   /// Files and vector stores; nil where there is no place for them.

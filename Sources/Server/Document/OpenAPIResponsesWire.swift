@@ -56,7 +56,7 @@ enum OpenAPIResponsesWire {
       "top_logprobs": "integer", "max_tool_calls": "integer|null", "max_output_tokens": "integer|null",
       "prompt_cache_key": "string|null", "safety_identifier": "string|null", "user?": "string",
       "prompt_cache_retention?": "string", "metadata": "object", "parallel_tool_calls": "boolean",
-      "tool_choice": "any", "tools": ["object"], "text": "object"},
+      "tool_choice": "any", "tools": ["object"], "text": "object", "receipt?": "object"},
     "LifecycleEvent": {"sequence_number": "integer", "response": "Response",
       "type": "'response.created'|'response.queued'|'response.in_progress'|'response.completed'|'response.incomplete'|'response.failed'"},
     "ItemEvent": {"type": "'response.output_item.added'|'response.output_item.done'",

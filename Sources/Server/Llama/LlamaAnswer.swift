@@ -101,6 +101,7 @@ struct LlamaAnswer: AnswerWriter {
       ("timings", timings(of: index)),
     ])
     if request.probabilities != nil { object["completion_probabilities"] = probabilities(part.tokens) }
+    object[TokenDetails.receiptName] = run.receipt(of: index)
     return request.responseFields.map { Self.picked($0, of: object) } ?? .object(object)
   }
 

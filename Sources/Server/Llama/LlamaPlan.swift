@@ -80,7 +80,7 @@ struct LlamaPlan {
         AnswerRun.Part(
           request: try plan.request(for: prompt, choice: 0), stream: stream, countsPrompt: true))
     }
-    return AnswerRun(parts, core: core, makeGuide: makeGuide)
+    return AnswerRun(parts, core: core, makeGuide: makeGuide, receipt: core.receipt(options))
   }
 
   /// `generation_settings`: what the request was taken to mean.

@@ -125,7 +125,9 @@ struct MessagesAnswer: AnswerWriter {
       try endBlock(events)
       guard let events else { return }
       let usage = JSONValue.object(JSONObject(run.usage.messagesCounts))
-      try send("message_delta", [("delta", .object(JSONObject(ended))), ("usage", usage)], to: events)
+      let receipt = run.receipt(of: 0).map { [(TokenDetails.receiptName, $0)] } ?? []
+      try send(
+        "message_delta", [("delta", .object(JSONObject(ended))), ("usage", usage)] + receipt, to: events)
     // Its clients pass over what keeps a stream alive.
     case .reading(let progress):
       if let events { try send("ping", [(PromptProgress.member, progress.json)], to: events) }
@@ -149,6 +151,7 @@ struct MessagesAnswer: AnswerWriter {
   func response() -> Response {
     var message = message(blocks, run.usage, ended)
     for (name, value) in logprobs(tokens) { message[name] = value }
+    message[TokenDetails.receiptName] = run.receipt(of: 0)
     return Response(json: .object(message))
   }
 

@@ -85,6 +85,9 @@ struct OllamaAnswer: AnswerWriter {
     let first = first ?? end
     counts.promptSeconds = max(0, first.seconds(since: begin) - counts.load)
     counts.seconds = end.seconds(since: first)
-    return shape.last(whole, reason: finish == .length ? "length" : "stop", counts)
+    let last = shape.last(whole, reason: finish == .length ? "length" : "stop", counts)
+    guard let receipt = run.receipt(of: 0), var object = last.objectValue else { return last }
+    object[TokenDetails.receiptName] = receipt
+    return .object(object)
   }
 }

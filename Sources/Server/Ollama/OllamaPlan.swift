@@ -163,6 +163,6 @@ struct OllamaPlan {
       detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
     let part = AnswerRun.Part(
       request: try plan.request(for: tokens, choice: 0), stream: stream, countsPrompt: true)
-    return AnswerRun([part], core: core, makeGuide: makeGuide)
+    return AnswerRun([part], core: core, makeGuide: makeGuide, receipt: core.receipt(options))
   }
 }

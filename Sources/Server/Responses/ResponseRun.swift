@@ -253,8 +253,9 @@ final class ResponseRun: AnswerWriter {
       // An answer without a word is an empty message.
       events += writer.begin(.init(.message, id: newID("msg_"))) + close(isComplete: true)
     }
-    let body = ResponseObject.ended(
+    var body = ResponseObject.ended(
       plan.body, ending, output: writer.output, usage: source.usageSoFar, at: core.settings.now())
+    body[TokenDetails.receiptName] = source.current?.receipt(of: 0)
     var made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
       reasoning: core.reasoningEvents)

@@ -204,6 +204,7 @@ extension OllamaRequest {
     try readFormat(&fields, limits: limits)
     try readLogprobs(&fields, limits: limits)
     try chat.options.readPromptFields(&fields)
+    try chat.options.readReceipt(&fields)
     _ = fields.value("options", Shape.object, "see below", like: #"{"num_predict":16}"#)
     if let options = try fields.fields("options") { try readOptions(options, limits: limits) }
   }

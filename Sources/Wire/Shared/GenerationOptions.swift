@@ -45,6 +45,8 @@ package struct GenerationOptions: Sendable, Equatable {
   package var keepsPrompt = false
   /// Whether a stream ends with the counts.
   package var includesUsage = false
+  /// Nil: as the server does.
+  package var receipt: ReceiptForm?
 
   package init() {}
 }
@@ -93,6 +95,7 @@ extension GenerationOptions {
     try readStopTokens(&fields)
     logitBias = try Self.logitBias(&fields)
     try readPromptFields(&fields)
+    try readReceipt(&fields)
     try readTextRules(&fields)
   }
 
