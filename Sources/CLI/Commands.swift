@@ -29,7 +29,7 @@ extension Command {
       name: "ask", section: .talk,
       summary: "answer a question about documents, which are read once",
       usage: "mlxserve ask FILE... [\"question\"] [flags]",
-      groups: [Flags.askedModel, Flags.documents, Flags.chat, Flags.json, Flags.cache], takesNames: true,
+      groups: [Flags.askedModel, Flags.documents, Flags.chat, Flags.asked, Flags.cache], takesNames: true,
       run: DocumentCommand.ask),
     Command(
       name: "read", section: .talk,

@@ -12,7 +12,7 @@ enum Help {
     "model", "prompt", "output", "bits", "recipe", "text", "choices", "tasks", "svg", "file", "system",
     "temperature", "max-tokens", "continue", "no-thinking",
     "schema",
-    "tools", "port",
+    "tools", "quotes", "port",
     "host", "models-dir", "allow-pull", "api-key-file", "memory", "threads", "max-context", "state-dir",
     "embedding-model", "limit", "files", "watch", "rerank", "rebuild", "list", "verbose", "include", "to",
     "dry-run",

@@ -62,6 +62,21 @@ def test_a_second_question_finds_the_document_read(s, desk):
 
 
 @with_desk
+def test_quotes_stand_in_the_document(s, desk):
+    words = ["ask", desk.file, "Where is lantern 4?", "--quotes", "--no-thinking", "--temperature", 0, "--max-tokens", 500]
+    answer = json.loads(desk.run(*words, "--json").stdout)
+    assert answer["quotes"] and answer["answer"], answer
+    for quote in answer["quotes"]:
+        assert 16 <= len(quote["text"]) <= 400 and quote["file"] == "lanterns.md", quote
+        assert WORDS.encode()[quote["offset"]:].startswith(quote["text"].encode()), quote
+        assert quote["line"] == WORDS[:quote["offset"]].count("\n") + 1, quote
+    shown = desk.run(*words).stdout
+    assert shown.startswith("> ") and f"lanterns.md, line {answer['quotes'][0]['line']}" in shown, shown
+    cut = desk.run(*words[:-1], 20, code=1)
+    assert "--max-tokens" in cut.stderr, cut
+
+
+@with_desk
 def test_what_is_read_ahead_is_known(s, desk):
     two = desk.place / "two.txt"
     two.write_text("The harbour has eleven lanterns.")

@@ -8,7 +8,6 @@ import JSON
 import Pipeline
 import Platform
 import Search
-import Wire
 
 enum DocumentCommand {
   /// Most bytes of a file.
@@ -20,21 +19,21 @@ enum DocumentCommand {
   @Sendable static func read(_ flags: ParsedFlags) throws -> Int32 {
     Log.configure(level: .warning, json: false)
     guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("FILE") }
-    let documents = try flags.arguments.map { (name: $0, text: try text(of: $0)) }
+    let documents = try flags.arguments.map(document)
     let flags = try kept(flags)
     var settings = try ChatCommand.settings(flags)
     settings.maxTokens = 1
     let (model, engine) = try Loading.model(flags, keep)
     var isStopped = false
     defer { if !isStopped { engine.stop() } }
-    for (name, text) in documents {
+    for document in documents {
       var session = try ChatSession(model, settings)
       var printer = AnswerPrinter(wraps: false, isMarkdown: false)
-      let timings = try session.send(text) { piece in
+      let timings = try session.send(document.shown) { piece in
         if case .reading = piece { printer.show(piece) }
       }
       printer.clear()
-      tell(File.name(of: name), timings, asJSON: flags.isSet("json"))
+      tell(document.name ?? "-", timings, asJSON: flags.isSet("json"))
     }
     guard engine.waitForSaving() else { throw NotKept() }
     engine.stop()
@@ -51,18 +50,33 @@ enum DocumentCommand {
       guard let word = flags.arguments.first else { throw UsageError.missingArgument("FILE") }
       throw Problem(description: "\(Terminal.safe(word)) is not a file here: mlxserve ask FILE \"question\"")
     }
-    let document = try names.map { try text(of: $0) }.joined(separator: "\n") + "\n"
+    let documents = try names.map(document)
+    let shown = documents.map(\.shown).joined(separator: "\n") + "\n"
     var question = TypedText()
     question.add(flags.arguments.dropFirst(names.count).joined(separator: " "), isTyped: true)
     if question.text.isEmpty, !names.contains("-"), !Terminal.inputIsTerminal {
       question = TypedText(data: try input().trimmed)
     }
     let flags = try kept(flags)
-    return try ChatCommand.withChat(flags, about: document, keep) { chat in
+    return try ChatCommand.withChat(flags, about: shown, keep) { chat in
+      if flags.isSet("quotes"), !question.text.isEmpty {
+        return try quote(documents, question, &chat, asJSON: flags.isSet("json"))
+      }
       guard question.text.isEmpty else { return try chat.answerOnce(question, asJSON: flags.isSet("json")) }
       guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("QUESTION") }
       return try chat.converse(goesOn: false)
     }
+  }
+
+  private static func quote(
+    _ documents: [AskedDocument], _ question: TypedText, _ chat: inout TerminalChat, asJSON: Bool
+  ) throws -> Int32 {
+    let text = try chat.answer(question, by: QuotedAnswer.schema(documents))
+    guard let answer = QuotedAnswer(text, from: documents) else {
+      throw Problem(description: "the answer was cut before it was whole: --max-tokens is too small for it")
+    }
+    Terminal.print(asJSON ? answer.json.text : answer.lines.joined(separator: "\n"))
+    return ExitCode.success
   }
 
   // MARK: Keeping
@@ -91,9 +105,9 @@ enum DocumentCommand {
 
   // MARK: Documents
 
-  /// What a model is shown of a file; `-` is standard input. The server's wires show the same of a file of that name.
-  private static func text(of path: String) throws -> String {
-    guard path != "-" else { return InputFile.text(try input(), named: nil) }
+  /// The text of a file; `-` is standard input.
+  private static func document(_ path: String) throws -> AskedDocument {
+    guard path != "-" else { return AskedDocument(name: nil, text: try input()) }
     guard !File.isDirectory(path) else {
       throw Problem(
         description: "\(Terminal.safe(path)) is a folder: mlxserve search looks for answers in many files")
@@ -102,7 +116,7 @@ enum DocumentCommand {
       let bytes = try File.read(path, limit: fileLimit)
       let source = try FileReader.read(bytes, name: "file.txt").text
       let text = bytes.starts(with: "%PDF-".utf8) ? FileReader.numberingPages(source) : source
-      return InputFile.text(String(decoding: text, as: UTF8.self), named: File.name(of: path))
+      return AskedDocument(name: File.name(of: path), text: String(decoding: text, as: UTF8.self))
     } catch {
       throw Problem(description: "\(Terminal.safe(path)): \(error)")
     }

@@ -127,6 +127,21 @@ struct TerminalChat {
     return ExitCode.success
   }
 
+  /// The text of one answer by a schema.
+  mutating func answer(_ text: TypedText, by schema: JSONValue) throws -> String {
+    try watchSignals(endsProcess: true)
+    var settings = session.settings
+    settings.schema = schema
+    try session.change(settings)
+    var (answer, printer) = (AnswerRecord(), AnswerPrinter(wraps: false, isMarkdown: false))
+    defer { printer.clear() }
+    _ = try session.send(opening + text.text) { piece in
+      answer.add(piece)
+      if case .reading = piece { printer.show(piece) }
+    }
+    return answer.content
+  }
+
   /// The first signal stops the answer that runs; with none, a conversation goes on.
   private func watchSignals(endsProcess: Bool) throws {
     try Signals.onTermination { [current] _, signal in
@@ -450,7 +465,7 @@ struct AnswerPrinter {
 
 /// An answer as one object.
 private struct AnswerRecord {
-  private var content = ""
+  private(set) var content = ""
   private var reasoning = ""
   private var calls: [(name: String, arguments: String)] = []
   private var end = TokenStream.End.stop

@@ -326,7 +326,14 @@ enum Flags {
       Flag("json", .toggle, "print a JSON object for each document")
     ])
 
-  static let json = FlagGroup("Answer", of: answer.flags.filter { $0.name == "json" })
+  static let asked = FlagGroup(
+    "Answer",
+    of: [
+      Flag(
+        "quotes", .toggle,
+        "begin with the passages that the answer rests on, each as it stands in the document, with its line or page"
+      )
+    ] + answer.flags.filter { $0.name == "json" })
 
   static let doctor = FlagGroup(
     "Doctor",
