@@ -278,7 +278,6 @@ private func replace(_ path: String, _ bytes: [UInt8]) throws {
     client.stop()
     // The rest at the end.
     #expect(folder.blocks.count == 8)
-    #expect(try run([kept], folder).cached == [128])
   }
 
   @Test func `with the scope of a tenant no prefix crosses to another, before and after a restart`() throws {
