@@ -23,13 +23,13 @@ import Wire
     {% endfor %}
     """
 
-  private func core(_ rules: MediaRules = AudioRouteTests.rules) throws -> RequestContext {
+  private func scope(_ rules: MediaRules = AudioRouteTests.rules) throws -> RequestScope {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
     let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: rules)
     let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: ServerSettings())
-    return RequestContext(server: server, lease: try server.models.lease(""))
+    return RequestScope(server: server, lease: try server.models.lease(""))
   }
 
   /// Silence, 16 bits at 16,000 samples per second.
@@ -48,17 +48,17 @@ import Wire
   }
 
   private func prompt(
-    _ content: JSONValue, _ core: RequestContext, _ attachments: [ByteKey: [UInt8]] = [:]
+    _ content: JSONValue, _ scope: RequestScope, _ attachments: [ByteKey: [UInt8]] = [:]
   ) throws -> ModelPrompt {
     let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
-    let request = try ChatRequest(body, limits: core.limits, vocabularySize: 262)
-    return try ChatPlan(core, media: MediaResolver(core, attachments: attachments)).makePrompt(
-      request, try #require(core.model.template))
+    let request = try ChatRequest(body, limits: scope.limits, vocabularySize: 262)
+    return try ChatPlan(scope, media: MediaResolver(scope, attachments: attachments)).makePrompt(
+      request, try #require(scope.model.template))
   }
 
-  private func refusal(_ content: JSONValue, _ core: RequestContext) -> APIError? {
+  private func refusal(_ content: JSONValue, _ scope: RequestScope) -> APIError? {
     do {
-      _ = try prompt(content, core)
+      _ = try prompt(content, scope)
       return nil
     } catch {
       return error as? APIError
@@ -66,10 +66,10 @@ import Wire
   }
 
   @Test func `an audio clip takes the place of the token that the template wrote`() throws {
-    let core = try core()
+    let scope = try scope()
     let bytes = wav(samples: 16_000)
     let data = Base64.encode(bytes)
-    let result = try prompt([["type": "text", "text": "a"], audio(data)], core)
+    let result = try prompt([["type": "text", "text": "a"], audio(data)], scope)
     #expect(result.media.map(\.positions.count) == [25] && result.media.first?.input.kind == .audio)
     let start = try #require(result.media.first?.start)
     #expect(result.tokens[start - 1] == 300 && result.tokens[start + 25] == 301)
@@ -77,8 +77,8 @@ import Wire
     // The head of a data URL, an attachment and capital letters make no difference.
     for other in [
       try prompt(
-        [["type": "text", "text": "a"], audio("data:audio/wav;base64," + data, format: "WAV")], core),
-      try prompt([["type": "text", "text": "a"], audio("attachment:s")], core, [ByteKey("s"): bytes]),
+        [["type": "text", "text": "a"], audio("data:audio/wav;base64," + data, format: "WAV")], scope),
+      try prompt([["type": "text", "text": "a"], audio("attachment:s")], scope, [ByteKey("s"): bytes]),
     ] {
       #expect(other.tokens == result.tokens)
       #expect(other.media.map(\.input.digest) == result.media.map(\.input.digest))
@@ -86,26 +86,26 @@ import Wire
   }
 
   @Test func `what is no audio is refused with its place and what to do`() throws {
-    let core = try core()
+    let scope = try scope()
     let place = "messages[0].content[0].input_audio"
     for format in ["mp3", "flac", "ogg", "pcm16", ""] {
-      let error = refusal([audio("AAAA", format: format)], core)
+      let error = refusal([audio("AAAA", format: format)], scope)
       #expect(error?.code == "unsupported_value" && error?.param == place + ".format", "\(format)")
     }
-    #expect(refusal([audio("!")], core)?.code == "invalid_value")
-    #expect(refusal([audio("attachment:none")], core)?.param == place + ".data")
+    #expect(refusal([audio("!")], scope)?.code == "invalid_value")
+    #expect(refusal([audio("attachment:none")], scope)?.param == place + ".data")
     for (bytes, words) in [
       (Array("fLaC1234".utf8), "FLAC"), ([1, 2, 3], "not a WAV"), (wav(samples: 480_001), "at most 30"),
       (wav(samples: 160), "at least 11"), (Array(wav(samples: 1000).prefix(500)), "only 456 are left"),
     ] {
-      let error = refusal([audio(Base64.encode(bytes))], core)
+      let error = refusal([audio(Base64.encode(bytes))], scope)
       #expect(error?.code == "invalid_audio" && error?.param == place + ".data" && error?.status == 400)
       #expect(error?.message.contains(words) == true, "\(error?.message ?? "accepted")")
     }
   }
 
   @Test func `a model without audio says so`() throws {
-    let error = refusal([audio("AAAA")], try core(MediaRules()))
+    let error = refusal([audio("AAAA")], try scope(MediaRules()))
     #expect(error?.code == "unsupported_value" && error?.param == "messages[0].content[0].type")
     #expect(error?.message.contains("'m' takes no sound") == true)
     #expect(error?.message.contains("--no-audio") == false)
@@ -114,7 +114,7 @@ import Wire
   @Test func `a flag that takes the encoder from a model is named`() throws {
     var rules = MediaRules()
     rules.switchedOff = [.audio]
-    let error = refusal([audio("AAAA")], try core(rules))
+    let error = refusal([audio("AAAA")], try scope(rules))
     #expect(
       error?.message.contains("the model 'm' takes no sound: this server was started with --no-audio") == true
     )

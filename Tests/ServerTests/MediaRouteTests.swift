@@ -29,15 +29,15 @@ private let rules = MediaRules(
     {% endfor %}
     """
 
-  private func core(_ settings: ServerSettings = ServerSettings(), takesImages: Bool = true) throws
-    -> RequestContext
+  private func scope(_ settings: ServerSettings = ServerSettings(), takesImages: Bool = true) throws
+    -> RequestScope
   {
     let template = try ChatTemplate(source: Self.template, specialTokens: [], localTime: { (0, 0) })
     let model = LoadedModel(
       id: "m", created: 0, service: FakeService("x"), tokenizer: tinyTokenizer, template: template,
       endTokens: [Marker.end], media: takesImages ? rules : MediaRules())
     let server = ServerContext(models: ModelFleet(ResidentModel(model)), settings: settings)
-    return RequestContext(server: server, lease: try server.models.lease(""))
+    return RequestScope(server: server, lease: try server.models.lease(""))
   }
 
   private static let picture = "/media/jpeg-64x48-420.jpg"
@@ -47,27 +47,27 @@ private let rules = MediaRules(
     return "data:image/jpeg;base64," + Base64.encode(bytes)
   }
 
-  private func request(_ content: JSONValue, _ core: RequestContext) throws -> ChatRequest {
+  private func request(_ content: JSONValue, _ scope: RequestScope) throws -> ChatRequest {
     let body: JSONValue = ["model": "m", "messages": [["role": "user", "content": content]]]
-    return try ChatRequest(body, limits: core.limits, vocabularySize: 262)
+    return try ChatRequest(body, limits: scope.limits, vocabularySize: 262)
   }
 
   private func image(_ url: String, detail: String = "low") -> JSONValue {
     ["type": "image_url", "image_url": ["url": .string(url), "detail": .string(detail)]]
   }
 
-  private func prompt(_ content: JSONValue, _ core: RequestContext, _ attachments: [ByteKey: [UInt8]] = [:])
+  private func prompt(_ content: JSONValue, _ scope: RequestScope, _ attachments: [ByteKey: [UInt8]] = [:])
     throws
     -> ModelPrompt
   {
-    let template = try #require(core.model.template)
-    return try ChatPlan(core, media: MediaResolver(core, attachments: attachments)).makePrompt(
-      request(content, core), template)
+    let template = try #require(scope.model.template)
+    return try ChatPlan(scope, media: MediaResolver(scope, attachments: attachments)).makePrompt(
+      request(content, scope), template)
   }
 
-  private func refusal(_ content: JSONValue, _ core: RequestContext) -> String {
+  private func refusal(_ content: JSONValue, _ scope: RequestScope) -> String {
     do {
-      _ = try prompt(content, core)
+      _ = try prompt(content, scope)
       return "accepted"
     } catch let error as APIError {
       return "\(error.code ?? "null") \(error.param ?? "null")"
@@ -77,9 +77,9 @@ private let rules = MediaRules(
   }
 
   @Test func `an image takes the place of the token that the template wrote`() throws {
-    let core = try core()
+    let scope = try scope()
     let text: JSONValue = ["type": "text", "text": "a<think>b"]
-    let result = try prompt([text, image(dataURL()), text], core)
+    let result = try prompt([text, image(dataURL()), text], scope)
     // 64 x 48 at 70 tokens: 9 x 7 blocks.
     #expect(result.media.map(\.positions.count) == [63])
     let start = try #require(result.media.first?.start)
@@ -92,10 +92,10 @@ private let rules = MediaRules(
   }
 
   @Test func `the same bytes are the same input`() throws {
-    let core = try core()
-    let first = try prompt([image(dataURL())], core)
+    let scope = try scope()
+    let first = try prompt([image(dataURL())], scope)
     let second = try prompt(
-      [image("attachment:x")], core, [ByteKey("x"): TestData.bytes(TestData.fixtures + Self.picture)])
+      [image("attachment:x")], scope, [ByteKey("x"): TestData.bytes(TestData.fixtures + Self.picture)])
     #expect(first.media.map(\.input.digest) == second.media.map(\.input.digest))
     #expect(first.tokens == second.tokens)
   }
@@ -110,23 +110,23 @@ private let rules = MediaRules(
     ("x", "invalid_value messages[0].content[0].image_url.url"),
   ])
   func `what is no image is refused with its place`(url: String, expected: String) throws {
-    #expect(refusal([image(url)], try core()) == expected)
+    #expect(refusal([image(url)], try scope()) == expected)
   }
 
   @Test func `a model without images says so`() throws {
-    let core = try core(takesImages: false)
-    #expect(refusal([image(try dataURL())], core) == "unsupported_value messages[0].content[0].type")
+    let scope = try scope(takesImages: false)
+    #expect(refusal([image(try dataURL())], scope) == "unsupported_value messages[0].content[0].type")
     let clip: JSONValue = ["type": "input_audio", "input_audio": ["data": "AA", "format": "wav"]]
-    #expect(refusal([clip], core) == "unsupported_value messages[0].content[0].type")
+    #expect(refusal([clip], scope) == "unsupported_value messages[0].content[0].type")
   }
 
   @Test func `files are read below the root alone`() throws {
     var settings = ServerSettings()
     settings.mediaRoot = TestData.fixtures
-    let core = try core(settings)
-    #expect(refusal([image("file://" + Self.picture)], core) == "accepted")
+    let scope = try scope(settings)
+    #expect(refusal([image("file://" + Self.picture)], scope) == "accepted")
     for url in ["file:///../Package.swift", "file:///media", "file:///media/%2e%2e/media/x", "file:media/x"] {
-      #expect(refusal([image(url)], core) == "invalid_value messages[0].content[0].image_url.url")
+      #expect(refusal([image(url)], scope) == "invalid_value messages[0].content[0].image_url.url")
     }
   }
 
@@ -144,12 +144,12 @@ private let rules = MediaRules(
     settings.mediaURLs = FetchRules()
     // No curl: the refusal comes from the fetcher.
     #expect(
-      refusal([image("https://a.example/x")], try core(settings))
+      refusal([image("https://a.example/x")], try scope(settings))
         == "unsupported_value messages[0].content[0].image_url.url")
     settings.mediaURLs?.program = "/usr/bin/curl"
     for url in ["http://user@a.example/", "http://127.0.0.1:1/x", "http://[::1]/", "http://2130706433/"] {
       #expect(
-        refusal([image(url)], try core(settings))
+        refusal([image(url)], try scope(settings))
           == "invalid_image_url messages[0].content[0].image_url.url", "\(url)")
     }
   }
@@ -160,7 +160,7 @@ private let rules = MediaRules(
   }
 
   @Test func `a form holds the request and its images`() throws {
-    let core = try core()
+    let scope = try scope()
     let picture = try TestData.bytes(TestData.fixtures + Self.picture)
     func part(_ name: String, _ body: [UInt8]) -> [UInt8] {
       Array("--B\r\nContent-Disposition: form-data; name=\"\(name)\"\r\n\r\n".utf8) + body
@@ -173,8 +173,8 @@ private let rules = MediaRules(
       let request = try Request(
         "POST", "/v1/chat/completions", headers: ["content-type": "multipart/form-data; boundary=B"],
         body: Array(parts.joined()) + Array("--B--".utf8))
-      let form = try request.chatForm(core.limits)
-      try form.check(ChatRequest(form.body, limits: core.limits, vocabularySize: 262))
+      let form = try request.chatForm(scope.limits)
+      try form.check(ChatRequest(form.body, limits: scope.limits, vocabularySize: 262))
       return form
     }
     let whole = try form([part("request", json.bytes), part("cat", picture)])

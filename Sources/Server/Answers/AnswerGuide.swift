@@ -9,7 +9,7 @@ import Tokenizers
 import Wire
 
 struct AnswerGuide {
-  let core: RequestContext
+  let scope: RequestScope
   let request: ChatRequest
   let template: ChatTemplate
   /// Whether nobody waits for the answer any more; asked while its grammar is compiled.
@@ -43,12 +43,12 @@ struct AnswerGuide {
     let make: AnswerRun.GuideMaker = { () throws(APIError) -> Guide? in
       let grammar = try compile(rules)
       grammar?.prepare(isUnwanted: isUnwanted)
-      var guide = core.model.guide(
+      var guide = scope.model.guide(
         grammar, format: format, promptTail: prompt.text,
         mayReason: !isOff && !request.continuesFinalMessage, budget: budget)
       if request.continuesFinalMessage, grammar != nil {
         let text = ChatTemplate.continuedText(of: request.messages.last)
-        let prefix = core.model.tokenizer.encode(text, addSpecialTokens: false)
+        let prefix = scope.model.tokenizer.encode(text, addSpecialTokens: false)
         guard guide?.accept(prefix: prefix) == true else {
           throw .invalidValue(
             request.continuationField, "the text to continue does not begin an allowed answer")
@@ -64,7 +64,7 @@ struct AnswerGuide {
   private func budget() throws(APIError) -> Int? {
     if let budget = request.thinkingBudget {
       guard format.supportsReasoning else {
-        throw .unsupportedParameter(budget.field, "the model '\(core.model.id)' does not think")
+        throw .unsupportedParameter(budget.field, "the model '\(scope.model.id)' does not think")
       }
       return budget.tokens
     }
@@ -82,8 +82,8 @@ struct AnswerGuide {
 
   private func rules() throws(APIError) -> AnswerRules {
     var rules = AnswerRules()
-    if let format = request.format { rules.content = try core.pattern(of: format, quoted) }
-    rules.allowsUndeclaredMembers = core.allowsUndeclaredMembers(
+    if let format = request.format { rules.content = try scope.pattern(of: format, quoted) }
+    rules.allowsUndeclaredMembers = scope.allowsUndeclaredMembers(
       request.options, isStrict: request.format?.isStrict ?? callableTools.contains(where: \.isStrict))
     if case .none = request.toolChoice {
       // What leaves no room for a grammar leaves calls as text.
@@ -116,7 +116,7 @@ struct AnswerGuide {
 
   private func compile(_ rules: AnswerRules) throws(APIError) -> CompiledGrammar? {
     do throws(RulesError) {
-      return try core.model.grammar(of: rules, format: format, isUnwanted: isUnwanted)
+      return try scope.model.grammar(of: rules, format: format, isUnwanted: isUnwanted)
     } catch {
       switch error {
       case .content(let error): throw APIError(error, param: request.format?.param ?? "tools")
@@ -127,7 +127,7 @@ struct AnswerGuide {
   }
 }
 
-extension RequestContext {
+extension RequestScope {
   /// The pattern of an answer's content.
   ///
   /// - Parameter quoted: what may be quoted of the request; nil where it has no messages.

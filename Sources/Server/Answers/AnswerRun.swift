@@ -42,7 +42,7 @@ final class AnswerRun: AnswerSource {
   private(set) var parts: [Part]
   private let begin = Instant.now
   private var firstPiece: Instant?
-  private let core: RequestContext
+  private let scope: RequestScope
   private let timing: Timing
   private var tally = TokenTally()
   /// Told of an answer that the model has ended itself: its content, and its tokens. Set before the start.
@@ -71,11 +71,11 @@ final class AnswerRun: AnswerSource {
   private static let countingSeconds = 1.0
 
   /// - Parameter receipt: what is noted of each part; nil for no receipts.
-  init(_ parts: [Part], core: RequestContext, makeGuide: GuideMaker? = nil, receipt: ReceiptNotes? = nil) {
-    (self.parts, self.core, self.makeGuide) = (parts, core, makeGuide)
+  init(_ parts: [Part], scope: RequestScope, makeGuide: GuideMaker? = nil, receipt: ReceiptNotes? = nil) {
+    (self.parts, self.scope, self.makeGuide) = (parts, scope, makeGuide)
     for index in parts.indices { self.parts[index].notes = receipt }
-    if receipt != nil { core.model.identity.prepare() }
-    timing = Timing(poll: core.settings.pollSeconds, keepAlive: core.settings.keepAliveSeconds)
+    if receipt != nil { scope.model.identity.prepare() }
+    timing = Timing(poll: scope.settings.pollSeconds, keepAlive: scope.settings.keepAliveSeconds)
   }
 
   deinit { cancelAll() }
@@ -83,7 +83,7 @@ final class AnswerRun: AnswerSource {
   /// Has the tokens of its answers remembered, for prompts that go on with this one's text.
   func remembersAnswer(behind prompt: String) {
     place = AnswerPlace(after: prompt)
-    written = core.model.written.answers(in: Array(prompt.utf8), tenant: core.client.number)
+    written = scope.model.written.answers(in: Array(prompt.utf8), tenant: scope.client.number)
   }
 
   private func cancelAll() {
@@ -128,7 +128,7 @@ final class AnswerRun: AnswerSource {
   private var hasUnfinished: Bool { parts.contains { !$0.isFinished } }
 
   private func submit(_ index: Int) throws(InferenceError) {
-    parts[index].generation = try core.model.generator().submit(parts[index].request)
+    parts[index].generation = try scope.model.generator().submit(parts[index].request)
     parts[index].clock = AnswerClock(submitted: .now)
   }
 
@@ -149,28 +149,28 @@ final class AnswerRun: AnswerSource {
   /// Ends what is left, and tells the log and the counters.
   private func conclude(_ context: ConnectionContext, failure: AnswerFailure?) {
     cancelAll()
-    core.metrics.add(&tally, model: core.model.id)
+    scope.metrics.add(&tally, model: scope.model.id)
     if let place {
       if let first = parts.first, first.request.media.isEmpty {
-        core.server.readAhead?.note(
-          first.request.promptTokens + first.tokens, tenant: core.client.number, model: core.model.id)
+        scope.server.readAhead?.note(
+          first.request.promptTokens + first.tokens, tenant: scope.client.number, model: scope.model.id)
       }
       written += parts.compactMap { part in
-        core.model.remember(
-          part.tokens, after: part.request.promptTokens, at: place, tenant: core.client.number)
+        scope.model.remember(
+          part.tokens, after: part.request.promptTokens, at: place, tenant: scope.client.number)
       }
     }
-    core.settings.recorder?.write(
-      parts.compactMap(\.receipt), model: core.model.id, at: core.settings.now(), context)
+    scope.settings.recorder?.write(
+      parts.compactMap(\.receipt), model: scope.model.id, at: scope.settings.now(), context)
     let end = Instant.now
     let aborted = hasUnfinished ? failure : nil
     let answer = AnswerSummary.Answer(
       choices: parts.count, longest: parts.map { $0.clock?.tokens ?? 0 }.max() ?? 0)
-    core.metrics.add(
+    scope.metrics.add(
       parts.enumerated().compactMap { index, part in
         part.clock.map { clock in
           AnswerSummary(
-            model: core.model.id, key: context.client.name,
+            model: scope.model.id, key: context.client.name,
             ending: part.stream.finish.map { $0 == .length ? .length : .stop } ?? failure?.ending ?? .abort,
             failure: index == 0 ? aborted : nil,
             promptTokens: part.countsPrompt ? part.request.promptTokens.count : nil,
@@ -198,7 +198,7 @@ final class AnswerRun: AnswerSource {
           lastSent = .now
           if lastSent.seconds(since: lastCounted) >= Self.countingSeconds {
             lastCounted = lastSent
-            core.metrics.add(&tally, model: core.model.id)
+            scope.metrics.add(&tally, model: scope.model.id)
           }
           if pieces.contains(where: { !$0.1.isReading }) { firstPiece = firstPiece ?? lastSent }
         }
@@ -218,7 +218,7 @@ final class AnswerRun: AnswerSource {
 
   /// Claims memory for what is kept of pieces.
   private func claim(_ bytes: Int) throws(AnswerFailure) {
-    guard bytes > 0, let memory = core.memory, !memory.extend(by: bytes) else { return }
+    guard bytes > 0, let memory = scope.memory, !memory.extend(by: bytes) else { return }
     throw .outOfMemory(needed: bytes, limit: memory.limit)
   }
 
@@ -325,7 +325,7 @@ final class AnswerRun: AnswerSource {
     parts[index].receipt =
       Receipt(
         notes, of: part.request, guide: late ?? part.request.guide, stops: part.stream.stopTexts,
-        ending: ending, model: core.model, key: core.settings.receiptKey
+        ending: ending, model: scope.model, key: scope.settings.receiptKey
       ).json
   }
 
@@ -391,7 +391,7 @@ final class AnswerRun: AnswerSource {
       return
     }
     let key = context.client.name.map { [("key", $0)] } ?? []
-    let model = (LogField.model, core.model.id)
+    let model = (LogField.model, scope.model.id)
     Log.info("answer", fields: [("request_id", context.requestID)] + key + [model] + facts)
   }
 

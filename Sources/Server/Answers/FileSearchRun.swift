@@ -11,7 +11,7 @@ import Wire
 /// Used by one thread.
 struct FileSearchRun {
   private let tool: FileSearchTool
-  private let core: RequestContext
+  private let scope: RequestScope
   private let library: Library
   private let showsResults: Bool
   /// Searches that may still be made.
@@ -34,19 +34,19 @@ struct FileSearchRun {
   /// - Returns: nil when the request has no such tool, or may not use it.
   /// - Throws: 404 and 400 for stores that cannot be searched, before anything is answered.
   init?(
-    _ request: ChatRequest, _ core: RequestContext, most: Int? = nil, showsResults: Bool
+    _ request: ChatRequest, _ scope: RequestScope, most: Int? = nil, showsResults: Bool
   ) throws(APIError) {
     guard let tool = request.fileSearch, request.toolChoice != .none,
       request.tools.contains(where: { $0.name == FileSearchTool.name })
     else { return nil }
-    (self.tool, self.core) = (tool, core)
-    library = try core.server.library()
+    (self.tool, self.scope) = (tool, scope)
+    library = try scope.server.library()
     self.showsResults = showsResults
     left = min(Self.rounds, most ?? Self.rounds)
     for (id, path) in tool.stores {
       do throws(APIError) {
-        let store = try library.store(id, core.client)
-        guard !store.record.isExpired(now: core.settings.now()) else {
+        let store = try library.store(id, scope.client)
+        guard !store.record.isExpired(now: scope.settings.now()) else {
           throw .invalidValue(path, "the vector store has expired")
         }
       } catch {
@@ -55,7 +55,7 @@ struct FileSearchRun {
         throw error
       }
     }
-    _ = try core.server.models.encoder(library.settings.embeddingModel, isBackground: false)
+    _ = try scope.server.models.encoder(library.settings.embeddingModel, isBackground: false)
   }
 
   /// What the arguments of a call ask for.
@@ -92,7 +92,7 @@ struct FileSearchRun {
       let found = queries.isEmpty ? FoundPassages() : try self.found(queries, isUnwanted)
       let first = passages.count + 1
       var tokens = 0
-      let room = min(Self.mostTokens, core.model.contextTokens / 4)
+      let room = min(Self.mostTokens, scope.model.contextTokens / 4)
       text = ""
       for passage in found.passages {
         var result = passage.text
@@ -124,21 +124,21 @@ struct FileSearchRun {
   }
 
   private func count(_ text: String) -> Int {
-    core.model.tokenizer.encode(text, addSpecialTokens: false).count
+    scope.model.tokenizer.encode(text, addSpecialTokens: false).count
   }
 
   private func found(_ queries: [String], _ isUnwanted: @escaping () -> Bool) throws(APIError)
     -> FoundPassages
   {
     var stores: [Library.Store] = []
-    for (id, _) in tool.stores { stores.append(try library.store(id, core.client)) }
+    for (id, _) in tool.stores { stores.append(try library.store(id, scope.client)) }
     var query = SearchQuery(queries)
     query.limit = tool.limit
     query.threshold = Float(tool.ranking.threshold)
     query.weights = tool.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
     let wishes = SearchWishes(
-      filter: tool.filter, reranker: RerankerChoice(ranker: tool.ranking.ranker), tenant: core.client.number)
-    return try library.search(stores, query, wishes, models: core.server.models, isUnwanted: isUnwanted)
+      filter: tool.filter, reranker: RerankerChoice(ranker: tool.ranking.ranker), tenant: scope.client.number)
+    return try library.search(stores, query, wishes, models: scope.server.models, isUnwanted: isUnwanted)
   }
 
   /// The citation of a passage by its number; nil for a file that is cited there already.

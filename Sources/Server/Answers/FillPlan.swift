@@ -5,7 +5,7 @@ import Pipeline
 import Platform
 import Wire
 
-extension RequestContext {
+extension RequestScope {
   /// The prompt for filling in the middle, and the tokens that end its answer.
   ///
   /// - Parameters:

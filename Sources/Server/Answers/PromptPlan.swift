@@ -10,7 +10,7 @@ import Tokenizers
 import Wire
 
 struct PromptPlan {
-  let core: RequestContext
+  let scope: RequestScope
   let options: GenerationOptions
   /// The field that holds the prompt, for errors.
   let param: String
@@ -25,20 +25,20 @@ struct PromptPlan {
   var draft: [Int32] = []
 
   init(
-    core: RequestContext, options: GenerationOptions, param: String, topLogprobs: Int?,
+    scope: RequestScope, options: GenerationOptions, param: String, topLogprobs: Int?,
     promptLogprobs: Int? = nil
   ) {
-    (self.core, self.options, self.param) = (core, options, param)
+    (self.scope, self.options, self.param) = (scope, options, param)
     (self.topLogprobs, self.promptLogprobs) = (topLogprobs, promptLogprobs)
-    let sampling = core.model.sampling.merging(options.sampling)
+    let sampling = scope.model.sampling.merging(options.sampling)
     rules = TextRules(
-      options, core.model.tokenizer, penalizesSequences: sampling.effective(.dryMultiplier) > 0)
+      options, scope.model.tokenizer, penalizesSequences: sampling.effective(.dryMultiplier) > 0)
   }
 
   /// The prompt's last tokens, as many as the request keeps.
   func truncated(_ prompt: [Int32]) -> [Int32] {
     guard let count = options.promptTruncation else { return prompt }
-    let context = core.model.contextTokens
+    let context = scope.model.contextTokens
     let room = max(1, context - max(1, min(options.maxTokens ?? 1, context - 1)))
     return prompt.suffix(count < 0 ? room : count)
   }
@@ -51,32 +51,32 @@ struct PromptPlan {
   func request(for prompt: [Int32], media: [MediaSpan] = [], choice: Int) throws(APIError)
     -> GenerationRequest
   {
-    let context = core.model.contextTokens
+    let context = scope.model.contextTokens
     guard !prompt.isEmpty else { throw .invalidValue(param, "it has no tokens") }
     guard prompt.count < context else {
       throw .contextLengthExceeded(ContextOverflow(tokens: prompt.count, limit: context), param: param)
     }
     let room = context - prompt.count
     var request = GenerationRequest(
-      promptTokens: prompt, maxTokens: max(1, min(core.answerLimit(options), room)),
+      promptTokens: prompt, maxTokens: max(1, min(scope.answerLimit(options), room)),
       sampling: sampling(choice: choice), stopTokens: stopTokens,
-      tokenLimit: core.model.tokenizer.vocabularySize,
+      tokenLimit: scope.model.tokenizer.vocabularySize,
       topLogprobs: topLogprobs, promptLogprobs: promptLogprobs)
     request.media = media
-    if core.receipt(options) != nil {
+    if scope.receipt(options) != nil {
       // It says the seed, and how likely the tokens were.
       request.sampling.seed = request.sampling.seed ?? UInt64.random(in: 0...UInt64.max)
       request.topLogprobs = topLogprobs ?? 0
     }
     request.guide = guide
     request.draft = Array(draft.prefix(context))
-    request.tenant = core.client.number
-    request.queueLimit = core.settings.queueLimit
+    request.tenant = scope.client.number
+    request.queueLimit = scope.settings.queueLimit
     // Marks that end an answer are what filling in the middle has.
     request.comesFirst = !ends.isEmpty
-    request.givesWay = core.givesWay
+    request.givesWay = scope.givesWay
     request.keepsPrefix =
-      options.keepsPrompt || core.server.readAhead != nil && prompt.count >= ReadAhead.leastTokens
+      options.keepsPrompt || scope.server.readAhead != nil && prompt.count >= ReadAhead.leastTokens
     // The choices of a prompt read it together.
     request.reportsProgress = options.returnsProgress && choice == 0
     return request
@@ -84,14 +84,14 @@ struct PromptPlan {
 
   /// Ends of an answer; `stop_token_ids` hold even with `ignore_eos`.
   private var stopTokens: Set<Int32> {
-    (options.ignoresEOS ? [] : core.model.endTokens.union(ends)).union(options.stopTokens)
+    (options.ignoresEOS ? [] : scope.model.endTokens.union(ends)).union(options.stopTokens)
   }
 
   /// End tokens that may be generated now and have no text for the client.
-  var hiddenTokens: Set<Int32> { options.ignoresEOS ? core.model.endTokens.union(ends) : [] }
+  var hiddenTokens: Set<Int32> { options.ignoresEOS ? scope.model.endTokens.union(ends) : [] }
 
   private func sampling(choice: Int) -> SamplingParameters {
-    var sampling = SamplingParameters(core.model.sampling.merging(options.sampling))
+    var sampling = SamplingParameters(scope.model.sampling.merging(options.sampling))
     // Choice 0 of a seeded request is what n = 1 gives; the others have seeds of their own.
     if let seed = options.seed { sampling.seed = UInt64(bitPattern: Int64(seed)) &+ UInt64(choice) }
     sampling.order = options.samplerOrder

@@ -10,12 +10,12 @@ import Search
 import Wire
 
 struct RequestFiles {
-  private let core: RequestContext
+  private let scope: RequestScope
   /// Whether nobody waits for the answer any more; asked while another program reads.
   private let isUnwanted: () -> Bool
 
-  init(_ core: RequestContext, isUnwanted: @escaping () -> Bool = { false }) {
-    (self.core, self.isUnwanted) = (core, isUnwanted)
+  init(_ scope: RequestScope, isUnwanted: @escaping () -> Bool = { false }) {
+    (self.scope, self.isUnwanted) = (scope, isUnwanted)
   }
 
   /// A body with the texts of its files in the messages.
@@ -112,10 +112,10 @@ struct RequestFiles {
   // MARK: Bytes
 
   private func stored(_ id: String, _ field: String) throws(APIError) -> (FileRecord, [UInt8]) {
-    let library = try core.server.library()
+    let library = try scope.server.library()
     do throws(APIError) {
-      let record = try library.file(id, core.client)
-      try claim(2 * record.bytes, of: core.memory)
+      let record = try library.file(id, scope.client)
+      try claim(2 * record.bytes, of: scope.memory)
       return (record, try library.content(of: record))
     } catch {
       var error = error
@@ -126,7 +126,7 @@ struct RequestFiles {
 
   private func image(_ id: String, _ field: String) throws(APIError) -> (type: String, data: String) {
     let (record, bytes) = try stored(id, field)
-    try claim(3 * bytes.count, of: core.memory)
+    try claim(3 * bytes.count, of: scope.memory)
     return (record.contentType, Base64.encode(bytes))
   }
 
@@ -134,7 +134,7 @@ struct RequestFiles {
   private func pdf(_ encoded: String, _ field: String) throws(APIError) -> String? {
     // `%PDF-` in base64.
     guard encoded.utf8.starts(with: "JVBERi".utf8) else { return nil }
-    try claim(encoded.utf8.count, of: core.memory)
+    try claim(encoded.utf8.count, of: scope.memory)
     guard let bytes = Base64.decode(encoded) else { throw .invalidValue(field, "it is not base64") }
     return try text(bytes, field)
   }
@@ -144,24 +144,24 @@ struct RequestFiles {
     let isPDF = bytes.starts(with: "%PDF-".utf8)
     let text =
       isPDF
-      ? try core.server.texts.input(SHA256.digest(bytes), for: field, isUnwanted: isUnwanted) {
+      ? try scope.server.texts.input(SHA256.digest(bytes), for: field, isUnwanted: isUnwanted) {
         _ throws(APIError) in FileReader.numberingPages(try read(bytes, field))
       } : try read(bytes, field)
     // As a text, and once more in the message that holds it.
-    try claim(2 * text.count, of: core.memory)
+    try claim(2 * text.count, of: scope.memory)
     return String(decoding: text, as: UTF8.self)
   }
 
   private func read(_ bytes: [UInt8], _ field: String) throws(APIError) -> [UInt8] {
     do throws(SearchError) {
       return try FileReader.read(
-        bytes, name: "file.txt", reserve: { core.memory?.extend(by: $0) ?? true },
-        ledger: core.memory?.ledger, isUnwanted: isUnwanted
+        bytes, name: "file.txt", reserve: { scope.memory?.extend(by: $0) ?? true },
+        ledger: scope.memory?.ledger, isUnwanted: isUnwanted
       ).text
     } catch {
       switch error {
       case .cancelled: throw APIError(AnswerFailure.clientGone, param: field)
-      case .noMemory(let needed): throw .outOfMemory(needed: needed, limit: core.memory?.limit ?? 0)
+      case .noMemory(let needed): throw .outOfMemory(needed: needed, limit: scope.memory?.limit ?? 0)
       case .unsupportedFile: throw .unsupportedValue(field, "\(error)")
       default: throw .invalidValue(field, "\(error)")
       }

@@ -16,7 +16,7 @@ final class SearchingRun: AnswerSource {
   private(set) var current: AnswerRun?
   private var files: FileSearchRun
   private var request: ChatRequest
-  private let core: RequestContext
+  private let scope: RequestScope
   private let isUnwanted: () -> Bool
   private let makeRun: Maker
   /// What earlier generations have used.
@@ -41,15 +41,15 @@ final class SearchingRun: AnswerSource {
   ///   - files: what is searched.
   ///   - isUnwanted: whether nobody waits for the answer any more.
   init(
-    _ request: ChatRequest, _ core: RequestContext, files: FileSearchRun, isUnwanted: @escaping () -> Bool,
+    _ request: ChatRequest, _ scope: RequestScope, files: FileSearchRun, isUnwanted: @escaping () -> Bool,
     makeRun: @escaping Maker
   ) {
-    (self.request, self.core, self.files) = (request, core, files)
+    (self.request, self.scope, self.files) = (request, scope, files)
     (self.isUnwanted, self.makeRun) = (isUnwanted, makeRun)
   }
 
   func start(param: String) throws(APIError) {
-    guard core.model.template?.supportsTools == false else { return try startRun() }
+    guard scope.model.template?.supportsTools == false else { return try startRun() }
     searchesFirst = true
     withdrawSearch()
   }
@@ -73,7 +73,7 @@ final class SearchingRun: AnswerSource {
     _ context: ConnectionContext, isClientGone: () -> Bool, weight: ((TokenStream.Piece) -> Int)?,
     onSilence: () throws(SocketError) -> Void, deliver: Deliver
   ) throws(AnswerFailure) {
-    defer { core.metrics.add(citations: files.counts.made, invented: files.counts.invented) }
+    defer { scope.metrics.add(citations: files.counts.made, invented: files.counts.invented) }
     if searchesFirst { try searchFirst(deliver) }
     while let current {
       try current.run(
@@ -152,7 +152,7 @@ final class SearchingRun: AnswerSource {
   private func search(
     _ queries: [String], _ deliver: Deliver
   ) throws(AnswerFailure) {
-    let id = "fs_" + core.settings.makeID()
+    let id = "fs_" + scope.settings.makeID()
     try tell { () throws(SocketError) in try deliver(0, .search(.began(id: id))) }
     let outcome = try files.search(id, queries, isUnwanted: isUnwanted)
     try tell { () throws(SocketError) in try deliver(0, .search(.ended(outcome.item))) }
@@ -208,7 +208,7 @@ final class SearchingRun: AnswerSource {
   }
 }
 
-extension RequestContext {
+extension RequestScope {
   /// The generations of a chat request; not started.
   ///
   /// - Parameters:

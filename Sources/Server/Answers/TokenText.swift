@@ -6,7 +6,7 @@ import Pipeline
 import Tokenizers
 import Wire
 
-extension RequestContext {
+extension RequestScope {
   func logprob(_ token: SampledToken) -> LogprobEntry {
     LogprobEntry(
       token: .init(bytes: model.tokenizer.bytes(of: token.id), logprob: token.logprob),

@@ -15,7 +15,7 @@ struct ChatAnswer: AnswerWriter {
   private let request: ChatRequest
   private let header: AnswerHeader
   private let source: any AnswerSource
-  private let core: RequestContext
+  private let scope: RequestScope
   /// The body of a request whose answer is to be stored.
   private let asked: JSONValue
   private var choices: [Choice]
@@ -60,9 +60,9 @@ struct ChatAnswer: AnswerWriter {
     }
   }
 
-  init(_ request: ChatRequest, _ source: any AnswerSource, _ core: RequestContext, asked: JSONValue) {
-    (self.request, self.source, self.core, self.asked) = (request, source, core, asked)
-    header = core.makeHeader(idPrefix: "chatcmpl-")
+  init(_ request: ChatRequest, _ source: any AnswerSource, _ scope: RequestScope, asked: JSONValue) {
+    (self.request, self.source, self.scope, self.asked) = (request, source, scope, asked)
+    header = scope.makeHeader(idPrefix: "chatcmpl-")
     choices = (0..<request.options.choices).map { Choice(said: ChatChoice(index: $0)) }
   }
 
@@ -100,7 +100,7 @@ struct ChatAnswer: AnswerWriter {
         choices[index].tokens += tokens
       }
       guard let events else { return }
-      let logprobs = request.topLogprobs == nil ? nil : tokens.map(core.logprob)
+      let logprobs = request.topLogprobs == nil ? nil : tokens.map(scope.logprob)
       try send(.content(text, logprobs: logprobs), of: index, to: events)
     case .toolCallBegan(let name): try begin(name, of: index, to: events)
     case .toolCallArguments(let text):
@@ -137,7 +137,7 @@ struct ChatAnswer: AnswerWriter {
   private mutating func begin(_ name: String, of index: Int, to events: EventStream?) throws(SocketError) {
     let tool = request.tool(named: name)
     let call = ToolCall(
-      id: "call_" + core.settings.makeID(), name: tool?.clientName ?? name, arguments: "",
+      id: "call_" + scope.settings.makeID(), name: tool?.clientName ?? name, arguments: "",
       isCustom: tool?.kind == .custom)
     choices[index].said.toolCalls.append(call)
     choices[index].isInCall = true
@@ -165,18 +165,18 @@ struct ChatAnswer: AnswerWriter {
   }
 
   private var made: ChatResponse {
-    let choices = choices.enumerated().map { [core] index, kept in
+    let choices = choices.enumerated().map { [scope] index, kept in
       var choice = kept.said
       if request.echoes { choice.content = echoed + choice.content }
       // Those of a stream have been told.
       choice.details.receipt = source.current?.receipt(of: index)
       choice.details.tokens = request.options.streams ? nil : source.current?.takeTokens(of: index)
       if request.topLogprobs != nil {
-        choice.logprobs = LogprobEntry.chatParts(count: kept.tokens.count) { core.logprob(kept.tokens[$0]) }
+        choice.logprobs = LogprobEntry.chatParts(count: kept.tokens.count) { scope.logprob(kept.tokens[$0]) }
       }
       return choice
     }
-    let details = core.promptDetails(
+    let details = scope.promptDetails(
       request.options, prompt: parts.first?.request.promptTokens ?? [],
       found: parts.first?.promptLogprobs ?? [])
     return ChatResponse(
@@ -196,11 +196,11 @@ struct ChatAnswer: AnswerWriter {
       metadata: asked["metadata"]?.objectValue.map(JSONValue.object) ?? [:])
     do throws(APIError) {
       try storing { () throws(PlatformError) in
-        try core.records.put(
+        try scope.records.put(
           StoredCompletion(head: head, body: body, messages: asked["messages"]?.arrayValue ?? []))
       }
       // What is stored counts at once.
-      core.server.models.observe()
+      scope.server.models.observe()
       return nil
     } catch {
       return error

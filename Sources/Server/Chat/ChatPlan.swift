@@ -13,13 +13,13 @@ import Tokenizers
 import Wire
 
 struct ChatPlan {
-  private let core: RequestContext
+  private let scope: RequestScope
   private let resolver: MediaResolver
 
   /// - Parameter media: finds the request's images and audio; nil for one of its own.
-  init(_ core: RequestContext, media: MediaResolver? = nil) {
-    self.core = core
-    resolver = media ?? MediaResolver(core)
+  init(_ scope: RequestScope, media: MediaResolver? = nil) {
+    self.scope = scope
+    resolver = media ?? MediaResolver(scope)
   }
 
   /// The generations of a request, ready to start.
@@ -31,22 +31,22 @@ struct ChatPlan {
   func makeRun(
     _ request: ChatRequest, isEmpty: Bool = false, keepsCutCalls: Bool = true
   ) throws(APIError) -> AnswerRun {
-    let request = core.settled(request)
-    let template = try core.chatTemplate(for: request)
+    let request = scope.settled(request)
+    let template = try scope.chatTemplate(for: request)
     let prompt = try promptToAnswer(request, template)
     var plan = PromptPlan(
-      core: core, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs,
+      scope: scope, options: request.options, param: request.messagesField, topLogprobs: request.topLogprobs,
       promptLogprobs: request.options.promptLogprobs)
     let rules = AnswerGuide(
-      core: core, request: request, template: template, isUnwanted: resolver.isUnwanted)
+      scope: scope, request: request, template: template, isUnwanted: resolver.isUnwanted)
     let (isFree, makeGuide) = try rules.maker(prompt: prompt)
     if isFree { plan.guide = try makeGuide() }
     if request.options.promptTruncation != nil, !prompt.media.isEmpty {
       throw .unsupportedParameter("truncate_prompt_tokens", "the prompt holds images or audio")
     }
     let tokens = plan.truncated(prompt.tokens)
-    core.watch(tokens)
-    plan.draft = request.prediction.map { core.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
+    scope.watch(tokens)
+    plan.draft = request.prediction.map { scope.model.tokenizer.encode($0, addSpecialTokens: false) } ?? []
     let callable = rules.callableTools.map(\.json)
     var parts: [AnswerRun.Part] = []
     for choice in 0..<request.options.choices {
@@ -57,20 +57,20 @@ struct ChatPlan {
       settings.includesStop = request.options.includesStop
       settings.isEmpty = isEmpty
       settings.keepsCutCalls = keepsCutCalls
-      settings.hiddenTokens = plan.hiddenTokens.union(core.controlTokens)
+      settings.hiddenTokens = plan.hiddenTokens.union(scope.controlTokens)
       settings.reportsLogprobs = request.topLogprobs != nil
       settings.allowsOneCallOnly = !request.allowsParallelCalls || isNamed(request.toolChoice)
       let stream = TokenStream(
-        settings, detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
+        settings, detokenizer: scope.model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
       parts.append(
         AnswerRun.Part(
           request: try plan.request(for: tokens, media: prompt.media, choice: choice), stream: stream,
           countsPrompt: choice == 0, tellsTokens: request.options.returnsTokens))
     }
     let run = AnswerRun(
-      parts, core: core, makeGuide: isFree ? nil : makeGuide, receipt: core.receipt(request.options))
-    if !isEmpty, !core.givesWay { run.remembersAnswer(behind: prompt.text) }
-    if !isEmpty, let next = NextTurn(core, request, template, prompt) {
+      parts, scope: scope, makeGuide: isFree ? nil : makeGuide, receipt: scope.receipt(request.options))
+    if !isEmpty, !scope.givesWay { run.remembersAnswer(behind: prompt.text) }
+    if !isEmpty, let next = NextTurn(scope, request, template, prompt) {
       run.onEnd = { next.read(after: $0, tokens: $1) }
     }
     return run
@@ -88,7 +88,7 @@ struct ChatPlan {
       // Texts of others may be left out by a template.
       let texts = request.messages.filter { $0["role"] == "user" }.map { $0["content"]?.longestText ?? "" }
       let longest = texts.max { $0.utf8.count < $1.utf8.count } ?? ""
-      throw core.telling(error, ofPrompt: longest, param: request.messagesField)
+      throw scope.telling(error, ofPrompt: longest, param: request.messagesField)
     }
   }
 
@@ -99,7 +99,7 @@ struct ChatPlan {
 
   /// The rendered and tokenized prompt, with room for what the request holds beside text.
   func makePrompt(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> ModelPrompt {
-    var request = core.settled(request)
+    var request = scope.settled(request)
     // Media must be in the order of the prompt.
     request.messages = Conversation.arranged(
       request.messages, opensAnswer: request.addsGenerationPrompt && !request.continuesFinalMessage)
@@ -108,28 +108,28 @@ struct ChatPlan {
     var inputs: [MediaInput] = []
     for part in parts { inputs.append(try resolver.input(of: part)) }
     let prompt = try render(request, template)
-    guard let complete = ModelPrompt(prompt, inputs: inputs, rules: core.model.media) else {
+    guard let complete = ModelPrompt(prompt, inputs: inputs, rules: scope.model.media) else {
       throw .unsupportedValue(
         parts.first.map { "\($0.path).type" } ?? request.messagesField,
-        "the chat template of the model '\(core.model.id)' does not show this part where it stands")
+        "the chat template of the model '\(scope.model.id)' does not show this part where it stands")
     }
     return complete
   }
 
   func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {
-    let loan = try core.claimForTokens(ofBytes: request.messages.reduce(0) { $0 + $1.textBytes })
+    let loan = try scope.claimForTokens(ofBytes: request.messages.reduce(0) { $0 + $1.textBytes })
     defer { withExtendedLifetime(loan) {} }
     var arguments = request.templateArguments
     if let thinking = request.thinking { arguments["enable_thinking"] = .bool(thinking) }
     if let effort = request.reasoningEffort { arguments["reasoning_effort"] = .string(effort) }
     do throws(ChatError) {
-      return try core.model.prompt(
+      return try scope.model.prompt(
         of: Conversation(
           messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
           addGenerationPrompt: request.addsGenerationPrompt,
           continueFinalMessage: request.continuesFinalMessage,
-          isHistoryStrict: core.settings.isHistoryStrict), template: template,
-        tenant: core.client.number)
+          isHistoryStrict: scope.settings.isHistoryStrict), template: template,
+        tenant: scope.client.number)
     } catch {
       throw APIError(error, of: request)
     }
@@ -159,7 +159,7 @@ extension JSONValue {
   }
 }
 
-extension RequestContext {
+extension RequestScope {
   /// The prompt of a request that is not run.
   ///
   /// - Throws: 400 when the model cannot be shown the request.

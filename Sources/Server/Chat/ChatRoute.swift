@@ -23,16 +23,16 @@ struct ChatRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let form = try http.chatForm(server.limits, context.memory)
-    let core = try server.request(form.body, for: context)
-    let body = try RequestFiles(core, isUnwanted: context.isClientGone).read(form.body)
-    let request = try ChatRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkUnknown(request.ignored)
+    let scope = try server.request(form.body, for: context)
+    let body = try RequestFiles(scope, isUnwanted: context.isClientGone).read(form.body)
+    let request = try ChatRequest(body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    try scope.checkUnknown(request.ignored)
     try form.check(request)
-    let media = MediaResolver(core, attachments: form.attachments, isUnwanted: context.isClientGone)
-    let source = try core.source(request, showsResults: true, isUnwanted: context.isClientGone) {
-      (request) throws(APIError) in try ChatPlan(core, media: media).makeRun(request)
+    let media = MediaResolver(scope, attachments: form.attachments, isUnwanted: context.isClientGone)
+    let source = try scope.source(request, showsResults: true, isUnwanted: context.isClientGone) {
+      (request) throws(APIError) in try ChatPlan(scope, media: media).makeRun(request)
     }
-    let answer = ChatAnswer(request, source, core, asked: request.isStored ? form.body : .null)
+    let answer = ChatAnswer(request, source, scope, asked: request.isStored ? form.body : .null)
     var response = try answer.respond(source, context, streams: request.options.streams)
     response.nameIgnored(request.ignored + request.dropped, request.format)
     return response

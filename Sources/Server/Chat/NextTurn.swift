@@ -13,7 +13,7 @@ import Platform
 import Wire
 
 struct NextTurn: Sendable {
-  private let core: RequestContext
+  private let scope: RequestScope
   private let request: ChatRequest
   private let template: ChatTemplate
   private let prompt: [Int32]
@@ -27,14 +27,14 @@ struct NextTurn: Sendable {
   private static let stackBytes = 1 << 20
 
   /// - Returns: nil where the next prompt begins with this one and its answer, or cannot be known.
-  init?(_ core: RequestContext, _ request: ChatRequest, _ template: ChatTemplate, _ prompt: ModelPrompt) {
-    guard template.format.supportsReasoning, !core.givesWay, prompt.media.isEmpty,
+  init?(_ scope: RequestScope, _ request: ChatRequest, _ template: ChatTemplate, _ prompt: ModelPrompt) {
+    guard template.format.supportsReasoning, !scope.givesWay, prompt.media.isEmpty,
       request.options.choices == 1, request.options.promptTruncation == nil, request.addsGenerationPrompt
     else { return nil }
-    var core = core
+    var scope = scope
     // The body is no more needed.
-    core.memory = nil
-    (self.core, self.request, self.template) = (core, request, template)
+    scope.memory = nil
+    (self.scope, self.request, self.template) = (scope, request, template)
     self.prompt = prompt.tokens
   }
 
@@ -42,7 +42,7 @@ struct NextTurn: Sendable {
   ///
   /// - Parameter tokens: of the answer, as they were computed behind the prompt.
   func read(after answer: String, tokens: [Int32]) {
-    let readers = core.server.readersAhead
+    let readers = scope.server.readersAhead
     guard
       readers.withLock({ count in
         guard count < Self.most else { return false }
@@ -65,20 +65,20 @@ struct NextTurn: Sendable {
       request.messages += [
         ["role": "assistant", "content": .string(answer)], ["role": "user", "content": .string(text)],
       ]
-      return try? ChatPlan(core).render(request, template).tokens
+      return try? ChatPlan(scope).render(request, template).tokens
     }
     guard let one = next("a"), let other = next("1") else { return nil }
     let count = zip(one, other).prefix { $0 == $1 }.count
     let known = zip(one, prompt + tokens).prefix { $0 == $1 }.count
-    guard count - known >= Self.leastGain, count < core.model.contextTokens else { return nil }
+    guard count - known >= Self.leastGain, count < scope.model.contextTokens else { return nil }
     return Array(one[..<count])
   }
 
   private func compute(_ beginning: [Int32]) {
     var request = GenerationRequest(promptTokens: beginning, maxTokens: 1)
-    request.tenant = core.client.number
+    request.tenant = scope.client.number
     request.givesWay = true
-    guard let work = try? core.model.generator().submit(request) else { return }
+    guard let work = try? scope.model.generator().submit(request) else { return }
     defer { work.cancel() }
     let deadline = Instant.now.adding(seconds: Self.patience)
     while true {

@@ -16,7 +16,7 @@ struct CompletionAnswer: AnswerWriter {
   private let prompts: [[Int32]]
   private let header: AnswerHeader
   private let run: AnswerRun
-  private let core: RequestContext
+  private let scope: RequestScope
   private var choices: [Choice]
 
   /// A token of a choice's text, or of its prompt, and where it begins.
@@ -45,9 +45,9 @@ struct CompletionAnswer: AnswerWriter {
     var whole: Fragment
   }
 
-  init(_ request: CompletionRequest, _ prompts: [[Int32]], _ run: AnswerRun, _ core: RequestContext) {
-    (self.request, self.prompts, self.run, self.core) = (request, prompts, run, core)
-    header = core.makeHeader(idPrefix: "cmpl-")
+  init(_ request: CompletionRequest, _ prompts: [[Int32]], _ run: AnswerRun, _ scope: RequestScope) {
+    (self.request, self.prompts, self.run, self.scope) = (request, prompts, run, scope)
+    header = scope.makeHeader(idPrefix: "cmpl-")
     choices = run.parts.map { _ in Choice(whole: Fragment(tokens: request.logprobs == nil ? nil : [])) }
   }
 
@@ -95,13 +95,13 @@ struct CompletionAnswer: AnswerWriter {
 
   private func choice(_ fragment: Fragment, of index: Int, whole: Bool) -> JSONParts {
     let tokens = fragment.tokens ?? (whole && request.logprobs != nil ? [] : nil)
-    let logprobs = tokens.map { [core] tokens in
-      LegacyLogprob.parts(count: tokens.count) { Self.entry(tokens[$0], core) }
+    let logprobs = tokens.map { [scope] tokens in
+      LegacyLogprob.parts(count: tokens.count) { Self.entry(tokens[$0], scope) }
     }
     let finish = fragment.finish ?? (whole ? .stop : nil)
     var details = TokenDetails()
     if whole {
-      details = core.promptDetails(
+      details = scope.promptDetails(
         request.options, prompt: prompts[prompt(of: index)], found: run.parts[index].promptLogprobs)
     } else if request.options.returnsTokens, fragment.isFirst {
       details.promptTokens = prompts[prompt(of: index)]
@@ -116,9 +116,9 @@ struct CompletionAnswer: AnswerWriter {
       ] + details.members)
   }
 
-  private static func entry(_ place: Place, _ core: RequestContext) -> LegacyLogprob {
+  private static func entry(_ place: Place, _ scope: RequestScope) -> LegacyLogprob {
     LegacyLogprob(
-      logprob: place.token.map(core.logprob) ?? core.unpredicted(place.id), offset: place.offset)
+      logprob: place.token.map(scope.logprob) ?? scope.unpredicted(place.id), offset: place.offset)
   }
 
   // MARK: Fragments
@@ -148,7 +148,7 @@ struct CompletionAnswer: AnswerWriter {
     let end = start + text.unicodeScalars.count
     var offset = start
     return tokens.map { token in
-      defer { offset = min(end, offset + core.scalars(of: token.id)) }
+      defer { offset = min(end, offset + scope.scalars(of: token.id)) }
       return Place(id: token.id, token: token, offset: offset)
     }
   }
@@ -158,13 +158,13 @@ struct CompletionAnswer: AnswerWriter {
     let text: String
     switch request.prompts[prompt(of: index)] {
     case .text(let given) where request.options.promptTruncation == nil: text = given
-    case .text, .tokens: text = core.model.tokenizer.decode(ids, skipSpecialTokens: true)
+    case .text, .tokens: text = scope.model.tokenizer.decode(ids, skipSpecialTokens: true)
     }
     let end = text.unicodeScalars.count
     choices[index].offset = end
     guard request.logprobs != nil else { return Fragment(text: text) }
 
-    var detokenizer = core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true)
+    var detokenizer = scope.model.tokenizer.makeDetokenizer(skipSpecialTokens: true)
     var offset = 0
     let known = run.parts[index].promptLogprobs
     let places = ids.enumerated().map { position, id in

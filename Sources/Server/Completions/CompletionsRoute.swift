@@ -25,40 +25,41 @@ struct CompletionsRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
-    let request = try CompletionRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkUnknown(request.ignored)
+    let scope = try server.request(body, for: context)
+    let request = try CompletionRequest(
+      body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    try scope.checkUnknown(request.ignored)
     let plan = PromptPlan(
-      core: core, options: request.options, param: "prompt", topLogprobs: request.logprobs,
+      scope: scope, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.options.promptLogprobs ?? (request.echoes ? request.logprobs : nil))
     var prompts: [[Int32]] = []
-    for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, core))) }
-    let makeGuide = try core.guideMaker(request.format, request.options, isUnwanted: context.isClientGone)
+    for prompt in request.prompts { prompts.append(plan.truncated(try encode(prompt, request, scope))) }
+    let makeGuide = try scope.guideMaker(request.format, request.options, isUnwanted: context.isClientGone)
     let run = AnswerRun(
-      try parts(request, prompts, plan), core: core, makeGuide: makeGuide,
-      receipt: core.receipt(request.options))
-    let answer = CompletionAnswer(request, prompts, run, core)
+      try parts(request, prompts, plan), scope: scope, makeGuide: makeGuide,
+      receipt: scope.receipt(request.options))
+    let answer = CompletionAnswer(request, prompts, run, scope)
     var response = try answer.respond(run, context, streams: request.options.streams)
     response.nameIgnored(request.ignored, request.format)
     return response
   }
 
   private func encode(
-    _ prompt: TextInput, _ request: CompletionRequest, _ core: RequestContext
+    _ prompt: TextInput, _ request: CompletionRequest, _ scope: RequestScope
   ) throws(APIError) -> [Int32] {
     switch prompt {
     case .text(let text):
       if let suffix = request.suffix {
-        return try core.fill(prefix: text, suffix: suffix, maxTokens: request.options.maxTokens).0.tokens
+        return try scope.fill(prefix: text, suffix: suffix, maxTokens: request.options.maxTokens).0.tokens
       }
       // What is cut may be as long as it likes.
       let isCut = request.options.promptTruncation != nil
       let loan =
         isCut
-        ? try core.claimForTokens(ofBytes: text.utf8.count)
-        : try core.claimForTokens(ofPrompt: text, param: "prompt")
+        ? try scope.claimForTokens(ofBytes: text.utf8.count)
+        : try scope.claimForTokens(ofPrompt: text, param: "prompt")
       defer { withExtendedLifetime(loan) {} }
-      return core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
+      return scope.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
     case .tokens(let ids): return ids
     }
   }
@@ -68,8 +69,8 @@ struct CompletionsRoute {
     _ request: CompletionRequest, _ prompts: [[Int32]], _ plan: PromptPlan
   ) throws(APIError) -> [AnswerRun.Part] {
     var plan = plan
-    let core = plan.core
-    if request.suffix != nil { plan.ends = core.model.fill?.ends ?? [] }
+    let scope = plan.scope
+    if request.suffix != nil { plan.ends = scope.model.fill?.ends ?? [] }
     var settings = TokenStream.Settings()
     settings.stops = request.options.stops
     settings.includesStop = request.options.includesStop
@@ -77,7 +78,7 @@ struct CompletionsRoute {
     settings.reportsLogprobs = request.logprobs != nil
     settings.isEmpty = request.options.maxTokens == 0
     var parts: [AnswerRun.Part] = []
-    let tokenizer = core.model.tokenizer
+    let tokenizer = scope.model.tokenizer
     for prompt in prompts {
       // After text, not after BOS alone: prompt and completion together read as one text.
       let isContinuation = prompt.contains { !tokenizer.isSpecial($0) }

@@ -43,10 +43,10 @@ struct ServerContext: Sendable {
   /// - Parameter context: whose request it is, and what it may take of memory.
   /// - Throws: 404 for a model that does not exist, 500 or 503 for one that is not to be had, 400 for one that does not
   ///   generate.
-  func request(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestContext {
-    let core = try anyRequest(body, for: context)
-    if core.model.embedder != nil { throw .cannotGenerate(model: core.model.id) }
-    return core
+  func request(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestScope {
+    let scope = try anyRequest(body, for: context)
+    if scope.model.embedder != nil { throw .cannotGenerate(model: scope.model.id) }
+    return scope
   }
 
   /// As `request`, whatever the model is for.
@@ -55,9 +55,9 @@ struct ServerContext: Sendable {
   ///   loaded.
   func anyRequest(
     _ body: JSONValue, loads: Bool = true, for context: ConnectionContext
-  ) throws(APIError) -> RequestContext {
+  ) throws(APIError) -> RequestScope {
     let lease = try models.lease(body["model"]?.stringValue ?? "", loads: loads)
-    return RequestContext(server: self, lease: lease, for: context)
+    return RequestScope(server: self, lease: lease, for: context)
   }
 
   /// As `anyRequest`, for what is asked about tokens: their ids mean nothing to a model with another tokenizer, so where
@@ -66,7 +66,7 @@ struct ServerContext: Sendable {
   /// - Parameter http: its address may name the model, where the body does not.
   func tokenRequest(
     _ http: Request, _ body: JSONValue, loads: Bool = true, for context: ConnectionContext
-  ) throws(APIError) -> RequestContext {
+  ) throws(APIError) -> RequestScope {
     let named = body["model"]?.stringValue.flatMap { $0.utf8.isEmpty ? nil : $0 } ?? http.query("model")
     if named == nil, models.catalog.resolve("") == nil, let others = models.catalog.tokenizersDiffer {
       throw APIError(

@@ -8,12 +8,12 @@ import Wire
 
 /// Holds the model for as long as it lives.
 struct EmbeddingContext: Sendable {
-  let core: RequestContext
+  let scope: RequestScope
   let embedder: Embedder
 
-  var limits: RequestLimits { core.limits }
+  var limits: RequestLimits { scope.limits }
   /// Token ids below it are in the tokenizer and in the model.
-  var vocabularySize: Int { core.model.vocabularySize }
+  var vocabularySize: Int { scope.model.vocabularySize }
 }
 
 extension ServerContext {
@@ -21,21 +21,21 @@ extension ServerContext {
   ///
   /// - Throws: as `request`, and 400 for a model that generates.
   func embedding(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
-    let core = try textModel(body, scores: false, for: context)
-    guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    let scope = try textModel(body, scores: false, for: context)
+    guard let embedder = scope.model.embedder else { throw .cannotEmbed(model: scope.model.id) }
     guard embedder.service.limits.labels == 0 else {
       throw APIError(
         status: 400, code: "unsupported_operation", param: "model",
-        message: "The model '\(core.model.id)' makes scores, not vectors. Use /v1/rerank or /predict.")
+        message: "The model '\(scope.model.id)' makes scores, not vectors. Use /v1/rerank or /predict.")
     }
-    return EmbeddingContext(core: core, embedder: embedder)
+    return EmbeddingContext(scope: scope, embedder: embedder)
   }
 
   /// The model that a body names; where it names none, the first that makes vectors, or scores, else the other of the two,
   /// else the first of all.
   func textModel(
     _ body: JSONValue, scores: Bool, loads: Bool = true, for context: ConnectionContext
-  ) throws(APIError) -> RequestContext {
+  ) throws(APIError) -> RequestScope {
     guard body["model"]?.stringValue?.isEmpty ?? true else { return try anyRequest(body, for: context) }
     let all = models.statuses
     let embedders = all.filter { $0.source.makes(scores: false, $0.model?.loaded) }
@@ -43,7 +43,7 @@ extension ServerContext {
     guard let found = (scores ? rerankers + embedders : embedders + rerankers).first else {
       return try anyRequest(body, loads: loads, for: context)
     }
-    return RequestContext(server: self, lease: try models.lease(found.source.id, loads: loads), for: context)
+    return RequestScope(server: self, lease: try models.lease(found.source.id, loads: loads), for: context)
   }
 }
 

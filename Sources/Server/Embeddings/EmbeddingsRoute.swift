@@ -30,7 +30,7 @@ struct EmbeddingsRoute {
     try server.checkUnknown(request.ignored)
     // Vectors as the encoder makes them, and as they are sent.
     try claim(8 * request.inputs.count * own.embedder.dimensions, of: context.memory)
-    try claim(RequestContext.workForTokens(ofBytes: request.textBytes), of: context.memory)
+    try claim(RequestScope.workForTokens(ofBytes: request.textBytes), of: context.memory)
     var response = response(try own.embed(request, context))
     response.nameIgnored(request.ignored)
     return response
@@ -62,7 +62,7 @@ extension EmbeddingContext {
       try check(tokens: prepared.tokenCount)
       let raw = try encode(prepared, context)
       return EmbeddingsResponse(
-        model: core.model.id, vectors: raw.map { embedder.finish($0, options) }, encoding: request.encoding,
+        model: scope.model.id, vectors: raw.map { embedder.finish($0, options) }, encoding: request.encoding,
         promptTokens: prepared.tokenCount, truncated: prepared.truncated)
     } catch {
       throw APIError(error, name: request.name)
@@ -75,8 +75,8 @@ extension EmbeddingContext {
     options.maxTokens = request.maxTokens
     options.dimensions = request.dimensions
     options.normalizes = request.normalizes
-    options.tenant = core.client.number
-    options.priority = core.givesWay ? .background : .interactive
+    options.tenant = scope.client.number
+    options.priority = scope.givesWay ? .background : .interactive
     options.prompt =
       switch request.prompt {
       case .usual: .usual

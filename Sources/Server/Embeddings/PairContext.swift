@@ -52,11 +52,11 @@ extension ServerContext {
   ///
   /// - Throws: as `request`, and 400 for a model that scores none.
   func reranking(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
-    let core = try textModel(body, scores: true, for: context)
-    guard let embedder = core.model.embedder, embedder.scoresPairs else {
-      throw .cannotRerank(model: core.model.id, labels: core.model.embedder?.service.limits.labels ?? 0)
+    let scope = try textModel(body, scores: true, for: context)
+    guard let embedder = scope.model.embedder, embedder.scoresPairs else {
+      throw .cannotRerank(model: scope.model.id, labels: scope.model.embedder?.service.limits.labels ?? 0)
     }
-    return EmbeddingContext(core: core, embedder: embedder)
+    return EmbeddingContext(scope: scope, embedder: embedder)
   }
 }
 
@@ -97,11 +97,11 @@ extension EmbeddingContext {
   {
     let begin = Instant.now
     let found = try embedder.encode(
-      prepared.texts, tenant: core.client.number, poll: core.settings.pollSeconds,
+      prepared.texts, tenant: scope.client.number, poll: scope.settings.pollSeconds,
       isUnwanted: context.isClientGone)
-    core.settings.metrics.add(
+    scope.settings.metrics.add(
       encoding: Instant.now.seconds(since: begin), isScoring: embedder.service.limits.labels > 0,
-      model: core.model.id)
+      model: scope.model.id)
     return found
   }
 }

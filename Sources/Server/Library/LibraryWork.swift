@@ -111,7 +111,7 @@ final class LibraryWorker: Sendable {
   /// ten seconds in all, in which other files wait too.
   private static let (longestPause, mostFailures) = (10.0, 10)
 
-  /// Most bytes a second that are read of what is there since the start: a sixth of what a core could.
+  /// Most bytes a second that are read of what is there since the start: a sixth of what a processor core could.
   private static let pace = 64.0 * 1_048_576
   /// How long it rests when memory lacks, seconds.
   private static let shortRest = 10.0

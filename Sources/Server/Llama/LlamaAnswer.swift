@@ -17,7 +17,7 @@ struct LlamaAnswer: AnswerWriter {
   private let settings: JSONValue
   private let isTruncated: Bool
   private let run: AnswerRun
-  private let core: RequestContext
+  private let scope: RequestScope
   private let begin: Instant
   private var parts: [Part]
   /// Prompts whose answers go on, and the one whose answer has ended last.
@@ -36,10 +36,10 @@ struct LlamaAnswer: AnswerWriter {
   }
 
   init(_ plan: LlamaPlan, run: AnswerRun, begin: Instant) {
-    (request, core, settings) = (plan.request, plan.core, plan.settings)
+    (request, scope, settings) = (plan.request, plan.scope, plan.settings)
     (isTruncated, self.run, self.begin) = (plan.isTruncated, run, begin)
     parts = plan.prompts.map {
-      Part(prompt: plan.core.model.tokenizer.decode($0, skipSpecialTokens: false))
+      Part(prompt: plan.scope.model.tokenizer.decode($0, skipSpecialTokens: false))
     }
     (open, final) = (parts.count, 0)
   }
@@ -93,7 +93,7 @@ struct LlamaAnswer: AnswerWriter {
     let (asked, made) = (own.request.promptTokens.count, own.stream.completionTokens)
     var object = JSONObject([
       ("index", .int(index)), ("content", .string(part.text)), ("tokens", Self.ids(part.tokens)),
-      ("id_slot", 0), ("stop", true), ("model", .string(core.model.id)), ("tokens_predicted", .int(made)),
+      ("id_slot", 0), ("stop", true), ("model", .string(scope.model.id)), ("tokens_predicted", .int(made)),
       ("tokens_evaluated", .int(asked)), ("generation_settings", settings), ("prompt", .string(part.prompt)),
       ("has_new_line", .bool(part.hasNewLine)), ("truncated", .bool(isTruncated)),
       ("stop_type", own.stream.finish == .length ? "limit" : word != nil ? "word" : "eos"),
@@ -123,7 +123,7 @@ struct LlamaAnswer: AnswerWriter {
   private func probabilities(_ tokens: [SampledToken]) -> JSONValue {
     .array(
       tokens.map { token in
-        var entry = core.logprob(token).chatJSON.objectValue ?? JSONObject()
+        var entry = scope.logprob(token).chatJSON.objectValue ?? JSONObject()
         entry["id"] = .int(Int(token.id))
         return .object(entry)
       })

@@ -9,7 +9,7 @@ import Tokenizers
 import Wire
 
 struct LlamaPlan {
-  let core: RequestContext
+  let scope: RequestScope
   let request: LlamaRequest
   /// The tokens of each prompt.
   private(set) var prompts: [[Int32]] = []
@@ -19,20 +19,20 @@ struct LlamaPlan {
   private var ends: Set<Int32> = []
 
   /// - Throws: 501 where there is something to fill and the model has no marks for that.
-  init(_ request: LlamaRequest, _ core: RequestContext) throws(APIError) {
-    (self.core, self.request) = (core, request)
+  init(_ request: LlamaRequest, _ scope: RequestScope) throws(APIError) {
+    (self.scope, self.request) = (scope, request)
     var options = request.options
-    options.sampling = DefaultSampling.local.overrides.merging(core.model.recommended).merging(
+    options.sampling = DefaultSampling.local.overrides.merging(scope.model.recommended).merging(
       options.sampling)
     if request.onlyPrompt { options.maxTokens = 1 }
     self.options = options
     if let infill = request.infill {
-      guard core.model.fill != nil else {
+      guard scope.model.fill != nil else {
         throw APIError(
           status: 501, type: "not_supported_error", code: "unsupported_operation",
-          message: core.cannotFill + ".")
+          message: scope.cannotFill + ".")
       }
-      let (result, ends) = try core.fill(
+      let (result, ends) = try scope.fill(
         prefix: infill.prefix, suffix: infill.suffix, extras: infill.extras, maxTokens: options.maxTokens)
       prompts = [result.tokens]
       isTruncated = result.isTruncated
@@ -49,9 +49,9 @@ struct LlamaPlan {
       switch piece {
       case .token(let id): tokens.append(id)
       case .text(let text):
-        let loan = try core.claimForTokens(ofPrompt: text, param: "prompt")
+        let loan = try scope.claimForTokens(ofPrompt: text, param: "prompt")
         tokens += withExtendedLifetime(loan) {
-          core.model.tokenizer.encode(text, addSpecialTokens: index == 0)
+          scope.model.tokenizer.encode(text, addSpecialTokens: index == 0)
         }
       }
     }
@@ -60,9 +60,9 @@ struct LlamaPlan {
 
   func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
     var plan = PromptPlan(
-      core: core, options: options, param: "prompt", topLogprobs: request.probabilities)
+      scope: scope, options: options, param: "prompt", topLogprobs: request.probabilities)
     plan.ends = ends
-    let makeGuide = try core.guideMaker(request.format, options, isUnwanted: context.isClientGone)
+    let makeGuide = try scope.guideMaker(request.format, options, isUnwanted: context.isClientGone)
     var settings = TokenStream.Settings()
     settings.stops = options.stops
     settings.hiddenTokens = plan.hiddenTokens
@@ -75,12 +75,12 @@ struct LlamaPlan {
     for prompt in prompts {
       let stream = TokenStream(
         settings,
-        detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
+        detokenizer: scope.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
       parts.append(
         AnswerRun.Part(
           request: try plan.request(for: prompt, choice: 0), stream: stream, countsPrompt: true))
     }
-    return AnswerRun(parts, core: core, makeGuide: makeGuide, receipt: core.receipt(options))
+    return AnswerRun(parts, scope: scope, makeGuide: makeGuide, receipt: scope.receipt(options))
   }
 
   /// `generation_settings`: what the request was taken to mean.

@@ -44,11 +44,11 @@ struct LlamaRoute {
   ) throws(APIError) -> Response {
     let begin = Instant.now
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
+    let scope = try server.request(body, for: context)
     let request = try LlamaRequest(
-      body, isInfill: isInfill, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkUnknown(request.ignored)
-    let plan = try LlamaPlan(request, core)
+      body, isInfill: isInfill, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    try scope.checkUnknown(request.ignored)
+    let plan = try LlamaPlan(request, scope)
     let run = try plan.makeRun(context)
     let answer = LlamaAnswer(plan, run: run, begin: begin)
     var response = try answer.respond(run, context, streams: request.options.streams)

@@ -43,7 +43,7 @@ struct MessagesAnswer: AnswerWriter {
   /// `msg_…`.
   private let id: String
   private let run: AnswerRun
-  private let core: RequestContext
+  private let scope: RequestScope
   /// Of a stream only the one that is being sent; reasoning with all its text.
   private var blocks: [MessageBlock] = []
   /// Of the content, when it is sent whole.
@@ -53,9 +53,9 @@ struct MessagesAnswer: AnswerWriter {
   private var index = 0
   private var hasBegun = false
 
-  init(_ request: MessagesRequest, _ run: AnswerRun, _ core: RequestContext) {
-    (self.request, self.run, self.core) = (request, run, core)
-    id = "msg_" + core.settings.makeID()
+  init(_ request: MessagesRequest, _ run: AnswerRun, _ scope: RequestScope) {
+    (self.request, self.run, self.scope) = (request, run, scope)
+    id = "msg_" + scope.settings.makeID()
   }
 
   private func message(
@@ -63,7 +63,7 @@ struct MessagesAnswer: AnswerWriter {
   ) -> JSONObject {
     JSONObject(
       [
-        ("id", .string(id)), ("type", "message"), ("role", "assistant"), ("model", .string(core.model.id)),
+        ("id", .string(id)), ("type", "message"), ("role", "assistant"), ("model", .string(scope.model.id)),
         ("content", .array(content.map { $0.json() })),
       ] + ending + [("usage", usage.messagesJSON)])
   }
@@ -89,7 +89,7 @@ struct MessagesAnswer: AnswerWriter {
   /// Nothing where they were not asked for.
   private func logprobs(_ tokens: [SampledToken]) -> [(String, JSONValue)] {
     guard request.chat.topLogprobs != nil else { return [] }
-    return [("logprobs", LogprobEntry.chatJSON(tokens.map(core.logprob)))]
+    return [("logprobs", LogprobEntry.chatJSON(tokens.map(scope.logprob)))]
   }
 
   mutating func add(_ piece: TokenStream.Piece, of _: Int, to events: EventStream?) throws(SocketError) {
@@ -109,7 +109,7 @@ struct MessagesAnswer: AnswerWriter {
       append(text)
       if let events { try send(delta: "thinking_delta", ("thinking", text), to: events) }
     case .toolCallBegan(let name):
-      try start(MessageBlock(kind: .toolUse, id: "toolu_" + core.settings.makeID(), name: name), events)
+      try start(MessageBlock(kind: .toolUse, id: "toolu_" + scope.settings.makeID(), name: name), events)
     case .toolCallArguments(let text):
       if let events { return try send(delta: "input_json_delta", ("partial_json", text), to: events) }
       if blocks.last?.kind == .toolUse { append(text) }

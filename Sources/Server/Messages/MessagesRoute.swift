@@ -29,14 +29,14 @@ struct MessagesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
+    let scope = try server.request(body, for: context)
     let request = try MessagesRequest(
-      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
-      vocabularySize: core.model.vocabularySize)
-    try core.checkUnknown(request.ignored)
-    let media = MediaResolver(core, isUnwanted: context.isClientGone)
-    let run = try ChatPlan(core, media: media).makeRun(request.chat)
-    let answer = MessagesAnswer(request, run, core)
+      RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
+      vocabularySize: scope.model.vocabularySize)
+    try scope.checkUnknown(request.ignored)
+    let media = MediaResolver(scope, isUnwanted: context.isClientGone)
+    let run = try ChatPlan(scope, media: media).makeRun(request.chat)
+    let answer = MessagesAnswer(request, run, scope)
     var response = try answer.respond(run, context, streams: request.chat.options.streams)
     response.nameIgnored(request.ignored + request.chat.dropped, request.chat.format)
     return response
@@ -44,12 +44,12 @@ struct MessagesRoute {
 
   private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
+    let scope = try server.request(body, for: context)
     let request = try MessagesRequest(
-      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
-      vocabularySize: core.model.vocabularySize, onlyCounts: true)
-    try core.checkUnknown(request.ignored)
-    let prompt = try core.prompt(of: request.chat)
+      RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
+      vocabularySize: scope.model.vocabularySize, onlyCounts: true)
+    try scope.checkUnknown(request.ignored)
+    let prompt = try scope.prompt(of: request.chat)
     var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
     response.nameIgnored(request.ignored + request.chat.dropped)
     return response

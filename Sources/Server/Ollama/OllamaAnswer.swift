@@ -12,7 +12,7 @@ struct OllamaAnswer: AnswerWriter {
   let param: String
   let shape: OllamaResponse
   let run: AnswerRun
-  let core: RequestContext
+  let scope: RequestScope
   /// What is known before the answer.
   let counts: OllamaResponse.Counts
   let begin: Instant
@@ -23,10 +23,10 @@ struct OllamaAnswer: AnswerWriter {
   private var finish = TokenStream.End.stop
 
   init(
-    _ shape: OllamaResponse, _ run: AnswerRun, _ core: RequestContext, param: String,
+    _ shape: OllamaResponse, _ run: AnswerRun, _ scope: RequestScope, param: String,
     counts: OllamaResponse.Counts, begin: Instant
   ) {
-    (self.shape, self.run, self.core) = (shape, run, core)
+    (self.shape, self.run, self.scope) = (shape, run, scope)
     (self.param, self.counts, self.begin) = (param, counts, begin)
   }
 
@@ -44,11 +44,11 @@ struct OllamaAnswer: AnswerWriter {
     switch piece {
     case .content(let text, let tokens):
       content.text = text
-      if !tokens.isEmpty { content.logprobs = tokens.map(core.logprob) }
+      if !tokens.isEmpty { content.logprobs = tokens.map(scope.logprob) }
     case .reasoning(let text): content.thinking = text
     case .toolCallBegan(let name):
       calls.append(
-        ToolCall(id: "call_" + String(core.settings.makeID().prefix(8)), name: name, arguments: ""))
+        ToolCall(id: "call_" + String(scope.settings.makeID().prefix(8)), name: name, arguments: ""))
       return
     case .toolCallArguments(let text):
       if let last = calls.indices.last { calls[last].arguments += text }

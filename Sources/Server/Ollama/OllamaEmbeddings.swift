@@ -48,10 +48,10 @@ struct OllamaEmbeddings {
   ) throws(APIError) -> EmbeddingContext {
     let source = try server.models.ollamaModel(try OllamaRequest.model(of: body))
     let lease = try server.models.lease(source.id)
-    let core = RequestContext(server: server, lease: lease, for: context)
-    guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    let scope = RequestScope(server: server, lease: lease, for: context)
+    guard let embedder = scope.model.embedder else { throw .cannotEmbed(model: scope.model.id) }
     if let keepAlive { server.models.keep(source.id, keepAlive) }
-    return EmbeddingContext(core: core, embedder: embedder)
+    return EmbeddingContext(scope: scope, embedder: embedder)
   }
 }
 

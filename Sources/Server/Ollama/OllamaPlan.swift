@@ -11,7 +11,7 @@ import Tokenizers
 import Wire
 
 struct OllamaPlan {
-  private let core: RequestContext
+  private let scope: RequestScope
   private let request: OllamaRequest
   private let media: MediaResolver
   private var chat: ChatRequest
@@ -29,29 +29,29 @@ struct OllamaPlan {
 
   /// - Throws: 400 for what the model cannot do, and for what does not fit; 499 when nobody waits any more.
   init(
-    _ request: OllamaRequest, _ core: RequestContext, isUnwanted: @escaping () -> Bool
+    _ request: OllamaRequest, _ scope: RequestScope, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
-    (self.core, self.request) = (core, request)
-    media = MediaResolver(core, isUnwanted: isUnwanted)
+    (self.scope, self.request) = (scope, request)
+    media = MediaResolver(scope, isUnwanted: isUnwanted)
     chat = request.chat
-    limit = min(request.contextLimit ?? .max, core.model.contextTokens)
-    chat.options.sampling = Self.defaults.merging(core.model.recommended).merging(chat.options.sampling)
+    limit = min(request.contextLimit ?? .max, scope.model.contextTokens)
+    chat.options.sampling = Self.defaults.merging(scope.model.recommended).merging(chat.options.sampling)
     guard request.rawPrompt == nil else { return }
     try setThinking()
     let count = try fit()
     let room = max(1, limit - count)
-    chat.options.maxTokens = request.onlyPrompt ? 1 : min(core.answerLimit(chat.options), room)
+    chat.options.maxTokens = request.onlyPrompt ? 1 : min(scope.answerLimit(chat.options), room)
   }
 
   /// Models that can reason do, unless told otherwise.
   private mutating func setThinking() throws(APIError) {
-    let canThink = core.model.template?.format.supportsReasoning ?? false
+    let canThink = scope.model.template?.format.supportsReasoning ?? false
     if request.thinks == true, !canThink {
       throw APIError(
         status: 400, code: "unsupported_value", param: "think",
-        message: "\"\(core.model.id)\" does not support thinking")
+        message: "\"\(scope.model.id)\" does not support thinking")
     }
-    if canThink { chat.thinking = request.thinks ?? core.model.thinking ?? true }
+    if canThink { chat.thinking = request.thinks ?? scope.model.thinking ?? true }
   }
 
   // MARK: What fits
@@ -70,7 +70,7 @@ struct OllamaPlan {
     var (few, many) = (1, droppable.count)
     var fitting: (ModelPrompt, [JSONValue], Int)?
     while few <= many {
-      try ChatPlan(core, media: media).checkIsWanted(chat)
+      try ChatPlan(scope, media: media).checkIsWanted(chat)
       let count = (few + many) / 2
       let gone = Self.gone(count, of: droppable, in: all)
       chat.messages = all.enumerated().filter { !gone.contains($0.offset) }.map(\.element)
@@ -91,9 +91,9 @@ struct OllamaPlan {
   /// The prompt of the messages that are left; nil where one of them is longer than the context and the memory to tell how
   /// long is not there.
   private mutating func prompt() throws(APIError) -> ModelPrompt? {
-    guard let template = core.model.template else { throw .noChatTemplate(model: core.model.id) }
+    guard let template = scope.model.template else { throw .noChatTemplate(model: scope.model.id) }
     do throws(APIError) {
-      return try ChatPlan(core, media: media).promptToAnswer(chat, template)
+      return try ChatPlan(scope, media: media).promptToAnswer(chat, template)
     } catch {
       guard let overflow = error.overflow else { throw error }
       uncounted = uncounted ?? overflow.tokens
@@ -114,7 +114,7 @@ struct OllamaPlan {
   private func tooLong(_ tokens: Int?) -> APIError {
     let overflow = ContextOverflow(
       tokens: tokens ?? uncounted ?? limit, limit: limit, isWhole: tokens != nil)
-    let advice = limit < core.model.contextTokens ? "Shorten it, or raise num_ctx." : "Shorten it."
+    let advice = limit < scope.model.contextTokens ? "Shorten it, or raise num_ctx." : "Shorten it."
     return APIError(
       status: 400, code: "context_length_exceeded", param: request.chat.messagesField,
       message: overflow.ollamaMessage(advice: advice))
@@ -125,23 +125,23 @@ struct OllamaPlan {
   func makeRun(_ context: ConnectionContext) throws(APIError) -> AnswerRun {
     if let raw = request.rawPrompt { return try makeRawRun(raw, context) }
     // Arguments are objects on this wire, and half of one is none.
-    return try ChatPlan(core, media: media).makeRun(
+    return try ChatPlan(scope, media: media).makeRun(
       chat, isEmpty: request.onlyPrompt, keepsCutCalls: false)
   }
 
   /// The tokens of text as it is, or of what is to be filled, and those that end the answer beside the model's own.
   private func rawTokens(_ text: String) throws(APIError) -> (tokens: [Int32], ends: Set<Int32>) {
     guard let suffix = request.suffix else {
-      let loan = try core.claimForTokens(ofPrompt: text, param: "prompt")
-      let tokens = withExtendedLifetime(loan) { core.model.tokenizer.encode(text, addSpecialTokens: true) }
+      let loan = try scope.claimForTokens(ofPrompt: text, param: "prompt")
+      let tokens = withExtendedLifetime(loan) { scope.model.tokenizer.encode(text, addSpecialTokens: true) }
       return (tokens, [])
     }
-    guard core.model.fill != nil else {
+    guard scope.model.fill != nil else {
       throw APIError(
         status: 400, code: "unsupported_parameter", param: "suffix",
-        message: "\"\(core.model.id)\" does not support insert")
+        message: "\"\(scope.model.id)\" does not support insert")
     }
-    let (result, ends) = try core.fill(prefix: text, suffix: suffix, maxTokens: chat.options.maxTokens)
+    let (result, ends) = try scope.fill(prefix: text, suffix: suffix, maxTokens: chat.options.maxTokens)
     return (result.tokens, ends)
   }
 
@@ -150,19 +150,19 @@ struct OllamaPlan {
     let (tokens, ends) = try rawTokens(text)
     guard tokens.count < limit else { throw tooLong(tokens.count) }
     var options = chat.options
-    options.maxTokens = request.onlyPrompt ? 1 : min(core.answerLimit(options), limit - tokens.count)
-    var plan = PromptPlan(core: core, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
+    options.maxTokens = request.onlyPrompt ? 1 : min(scope.answerLimit(options), limit - tokens.count)
+    var plan = PromptPlan(scope: scope, options: options, param: "prompt", topLogprobs: chat.topLogprobs)
     plan.ends = ends
-    let makeGuide = try core.guideMaker(chat.format, options, isUnwanted: context.isClientGone)
+    let makeGuide = try scope.guideMaker(chat.format, options, isUnwanted: context.isClientGone)
     var settings = TokenStream.Settings()
     settings.stops = options.stops
     settings.isEmpty = request.onlyPrompt
     settings.reportsLogprobs = chat.topLogprobs != nil
     let stream = TokenStream(
       settings,
-      detokenizer: core.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
+      detokenizer: scope.model.tokenizer.makeDetokenizer(skipSpecialTokens: true, isContinuation: true))
     let part = AnswerRun.Part(
       request: try plan.request(for: tokens, choice: 0), stream: stream, countsPrompt: true)
-    return AnswerRun([part], core: core, makeGuide: makeGuide, receipt: core.receipt(options))
+    return AnswerRun([part], scope: scope, makeGuide: makeGuide, receipt: scope.receipt(options))
   }
 }

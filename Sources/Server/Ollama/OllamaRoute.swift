@@ -85,8 +85,8 @@ struct OllamaRoute {
     let name = try OllamaRequest.model(of: body)
     let source = try server.models.ollamaModel(name)
     let lease = try server.models.lease(source.id)
-    let core = RequestContext(server: server, lease: lease, for: context)
-    guard core.model.embedder == nil else { throw .cannotGenerate(model: core.model.id) }
+    let scope = RequestScope(server: server, lease: lease, for: context)
+    guard scope.model.embedder == nil else { throw .cannotGenerate(model: scope.model.id) }
     let loadSeconds = Instant.now.seconds(since: begin)
     try server.checkUnknown(request.ignored)
     var ignored = request.ignored
@@ -112,7 +112,7 @@ struct OllamaRoute {
       response.nameIgnored(ignored)
       return response
     }
-    let plan = try OllamaPlan(request, core, isUnwanted: context.isClientGone)
+    let plan = try OllamaPlan(request, scope, isUnwanted: context.isClientGone)
     if request.onlyRenders, let text = plan.promptText {
       return Response(
         json: [
@@ -122,7 +122,7 @@ struct OllamaRoute {
     }
     let run = try plan.makeRun(context)
     let answer = OllamaAnswer(
-      shape, run, core, param: request.chat.messagesField, counts: counts, begin: begin)
+      shape, run, scope, param: request.chat.messagesField, counts: counts, begin: begin)
     var response: Response
     do throws(APIError) {
       response = try answer.respond(

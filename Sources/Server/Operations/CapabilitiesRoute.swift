@@ -15,11 +15,11 @@ import Sampling
 import Wire
 
 struct CapabilitiesRoute {
-  private let core: RequestContext
+  private let scope: RequestScope
   private let operations: [Operation]
 
-  init(_ core: RequestContext, _ operations: [Operation]) {
-    (self.core, self.operations) = (core, operations)
+  init(_ scope: RequestScope, _ operations: [Operation]) {
+    (self.scope, self.operations) = (scope, operations)
   }
 
   /// - Parameter operations: of all routes.
@@ -35,7 +35,7 @@ struct CapabilitiesRoute {
 
   private static func respond(_ server: ServerContext, _ operations: [Operation]) -> Response {
     let models = server.models.leaseLoaded().map {
-      CapabilitiesRoute(RequestContext(server: server, lease: $0), operations)
+      CapabilitiesRoute(RequestScope(server: server, lease: $0), operations)
     }
     return Response(
       json: [
@@ -60,7 +60,7 @@ struct CapabilitiesRoute {
   }
 
   private var facts: [(String, JSONValue)] {
-    let model = core.model
+    let model = scope.model
     return [
       ("id", .string(model.id)), ("object", "model.capabilities"),
       ("model_type", model.facts.modelType.map(JSONValue.string) ?? nil),
@@ -80,20 +80,20 @@ struct CapabilitiesRoute {
 
   /// Null for a model that takes none.
   private var images: JSONValue {
-    guard let rules = core.model.media.images else { return nil }
+    guard let rules = scope.model.media.images else { return nil }
     let tokens = ImageDetail.allCases.map { detail in
       (detail.rawValue, JSONValue.int(MediaResolver.tokens(for: detail, rules)))
     }
     return [
       "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageLimits().pixels),
-      "tokens": .object(JSONObject(tokens)), "files": .bool(core.settings.mediaRoot != nil),
-      "fetches": .bool(core.settings.mediaURLs?.program != nil),
+      "tokens": .object(JSONObject(tokens)), "files": .bool(scope.settings.mediaRoot != nil),
+      "fetches": .bool(scope.settings.mediaURLs?.program != nil),
     ]
   }
 
   /// Null for a model that takes none.
   private var audio: JSONValue {
-    guard core.model.media.audio != nil else { return nil }
+    guard scope.model.media.audio != nil else { return nil }
     return [
       "formats": ["audio/wav"], "seconds": .int(MediaRules.Audio.seconds),
       "bytes": .int(AudioLimits().bytes),
@@ -101,7 +101,7 @@ struct CapabilitiesRoute {
   }
 
   private var abilities: [(String, JSONValue)] {
-    let format = core.model.template?.format
+    let format = scope.model.template?.format
     return [
       ("chat", .bool(accepts())), ("streaming", true), ("logprobs", .bool(accepts(("logprobs", true)))),
       ("tools", tools),
@@ -123,9 +123,9 @@ struct CapabilitiesRoute {
           "grammar": .bool(accepts(("guided_grammar", #"root ::= "a""#))),
           "structural_tag": .bool(accepts(("structural_tag", Self.tagFormat))),
           "quote": .bool(accepts(("response_format", ["type": "quote", "source": "a"]))),
-          "additional_properties": .bool(core.settings.allowsUndeclaredMembers),
+          "additional_properties": .bool(scope.settings.allowsUndeclaredMembers),
           "missing_bytes": .array(
-            core.model.embedder == nil ? core.model.grammars.missingBytes.map { .int(Int($0)) } : []),
+            scope.model.embedder == nil ? scope.model.grammars.missingBytes.map { .int(Int($0)) } : []),
         ]
       ),
       ("sampling", sampling), ("limits", limits),
@@ -134,12 +134,12 @@ struct CapabilitiesRoute {
 
   /// What holds where a request says nothing, and whether the model's files or this server say it.
   private var sampling: JSONValue {
-    let parameters = SamplingParameters(core.model.sampling)
-    let said = SamplingField.allCases.filter { core.model.sampling[$0] != nil }.map { field in
+    let parameters = SamplingParameters(scope.model.sampling)
+    let said = SamplingField.allCases.filter { scope.model.sampling[$0] != nil }.map { field in
       (field.name, (try? JSONValue(parsing: parameters.text(of: field))) ?? .null)
     }
     return .object(
-      JSONObject([("source", core.model.recommended.isEmpty ? "default" : "model")] + said))
+      JSONObject([("source", scope.model.recommended.isEmpty ? "default" : "model")] + said))
   }
 
   private static let tagFormat: JSONValue = ["format": ["type": "const_string", "value": "a"]]
@@ -165,27 +165,27 @@ struct CapabilitiesRoute {
       ("none", "none"), ("auto", "auto"), ("required", "required"),
       ("function", ["type": "function", "function": ["name": "probe"]]),
     ]
-    let syntax = core.model.template?.format.toolSyntax.rawValue
+    let syntax = scope.model.template?.format.toolSyntax.rawValue
     return [
       "supported": .bool(isSupported), "syntax": isSupported ? syntax.map(JSONValue.string) ?? nil : nil,
       "choices": .array(
         choices.filter { (isSupported || $0.name == "none") && accepts(plain, ("tool_choice", $0.value)) }.map
         { .string($0.name) }),
       // Where the template knows no tools, the search comes first.
-      "file_search": .bool(accepts() && Self.searches(core.server)), "parallel": .bool(isSupported),
+      "file_search": .bool(accepts() && Self.searches(scope.server)), "parallel": .bool(isSupported),
       "strict": .bool(accepts(tool(strict: true))),
     ]
   }
 
   private var limits: JSONValue {
-    let limits = core.limits
+    let limits = scope.limits
     return [
       "choices": .int(limits.choices), "messages": .int(limits.messages),
       "content_parts": .int(limits.contentParts), "media_parts": .int(limits.mediaParts),
       "tools": .int(limits.tools),
       "schema_bytes": .int(limits.schemaBytes), "stops": .int(limits.stops),
       "stop_bytes": .int(limits.stopBytes), "stop_tokens": .int(limits.stopTokens),
-      "answer_tokens": .int(min(core.answerLimit(GenerationOptions()), core.model.contextTokens)),
+      "answer_tokens": .int(min(scope.answerLimit(GenerationOptions()), scope.model.contextTokens)),
       "logit_biases": .int(limits.logitBiases), "top_logprobs": .int(limits.topLogprobs),
       "prompts": .int(limits.prompts), "completion_logprobs": .int(limits.completionLogprobs),
     ]
@@ -194,11 +194,11 @@ struct CapabilitiesRoute {
   /// Whether a chat request with these members could be started.
   private func accepts(_ members: (String, JSONValue)...) -> Bool {
     let message: JSONValue = ["role": "user", "content": "probe"]
-    let body = JSONObject([("model", .string(core.model.id)), ("messages", [message])] + members)
+    let body = JSONObject([("model", .string(scope.model.id)), ("messages", [message])] + members)
     do throws(APIError) {
       let request = try ChatRequest(
-        .object(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
-      try ChatPlan(core).makeRun(request).checkGuide()
+        .object(body), limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+      try ChatPlan(scope).makeRun(request).checkGuide()
       return true
     } catch {
       return false

@@ -37,7 +37,7 @@ struct PeerRoutes {
   }
 
   /// The model that `?model=` names, else the first one.
-  private func model(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestContext {
+  private func model(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestScope {
     let name = http.query("model")
     return try server.anyRequest(["model": name.map(JSONValue.string) ?? .null], loads: false, for: context)
   }

@@ -21,12 +21,12 @@ struct ReceiptsRoute {
 
   private func verify(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
-    let request = try ReceiptRequest(body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    try core.checkUnknown(request.ignored)
+    let scope = try server.request(body, for: context)
+    let request = try ReceiptRequest(body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    try scope.checkUnknown(request.ignored)
     do throws(PipelineError) {
-      let report = try core.model.check(
-        try Receipt(request.receipt), tenant: core.client.number, isUnwanted: context.isClientGone)
+      let report = try scope.model.check(
+        try Receipt(request.receipt), tenant: scope.client.number, isUnwanted: context.isClientGone)
       guard let report else { throw PipelineError.receipt("nobody waits for it") }
       var response = Response(json: report.json)
       response.nameIgnored(request.ignored)

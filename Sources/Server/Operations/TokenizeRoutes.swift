@@ -57,52 +57,52 @@ struct TokenizeRoutes {
   private func tokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
     if body["inputs"] != nil {
-      let core = try server.anyRequest(body, for: context)
+      let scope = try server.anyRequest(body, for: context)
       let tei = TEIRoutes(server: server)
-      return tei.answer(context) { () throws(APIError) in try tei.tokenize(body, core, context) }
+      return tei.answer(context) { () throws(APIError) in try tei.tokenize(body, scope, context) }
     }
-    let core = try server.tokenRequest(http, body, for: context)
+    let scope = try server.tokenRequest(http, body, for: context)
     let request = try TokenizeRequest(
-      RequestFiles(core, isUnwanted: context.isClientGone).read(body), limits: core.limits,
-      vocabularySize: core.model.vocabularySize)
+      RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
+      vocabularySize: scope.model.vocabularySize)
     try server.checkUnknown(request.ignored)
     let loan = MemoryLoan(server.models.ledger, for: .answers, patience: Self.patience)
     if case .text(let text) = request.input {
-      try claim(RequestContext.workForTokens(ofBytes: text.utf8.count), of: loan)
+      try claim(RequestScope.workForTokens(ofBytes: text.utf8.count), of: loan)
     }
-    let tokens = try tokens(of: request, core)
+    let tokens = try tokens(of: request, scope)
     // The answer is written part by part, however long its client takes to read it: this is all that stays.
     loan.shrink(to: tokens.count * MemoryLayout<Int32>.stride)
     var response = TokenList(
-      tokens: tokens, tokenizer: core.model.tokenizer,
-      maxContext: core.model.contextTokens, wantsPieces: request.wantsPieces,
+      tokens: tokens, tokenizer: scope.model.tokenizer,
+      maxContext: scope.model.contextTokens, wantsPieces: request.wantsPieces,
       wantsStrings: request.wantsStrings, loan: loan
     ).response
     response.nameIgnored(request.ignored)
     return response
   }
 
-  private func tokens(of request: TokenizeRequest, _ core: RequestContext) throws(APIError) -> [Int32] {
+  private func tokens(of request: TokenizeRequest, _ scope: RequestScope) throws(APIError) -> [Int32] {
     switch request.input {
-    case .chat(let chat): try core.prompt(of: chat).tokens
+    case .chat(let chat): try scope.prompt(of: chat).tokens
     case .text(let text) where request.parsesSpecialTokens:
-      core.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
+      scope.model.tokenizer.encode(text, addSpecialTokens: request.addsSpecialTokens)
     case .text(let text):
-      core.model.prompts.tokens(ofForeign: text)
+      scope.model.prompts.tokens(ofForeign: text)
     }
   }
 
   /// The text by the names that both kinds of clients look for.
   private func detokenize(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.tokenRequest(http, body, for: context)
+    let scope = try server.tokenRequest(http, body, for: context)
     let request = try DetokenizeRequest(
-      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
+      body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
     // Ids of long tokens are many times smaller than their text, which grows to it: a byte that is no character becomes
     // three.
-    let bytes = request.tokens.reduce(0) { $0 + core.model.tokenizer.bytes(of: $1).count }
+    let bytes = request.tokens.reduce(0) { $0 + scope.model.tokenizer.bytes(of: $1).count }
     try claim(4 * bytes, of: context.memory)
-    let text = core.model.tokenizer.decode(request.tokens, skipSpecialTokens: false)
+    let text = scope.model.tokenizer.decode(request.tokens, skipSpecialTokens: false)
     return try answer(
       ["content": .string(text), "prompt": .string(text)], of: 2 * JSONWriter.bytes(of: text), context,
       ignored: request.ignored)
@@ -112,12 +112,12 @@ struct TokenizeRoutes {
 
   private func applyTemplate(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     var body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
+    let scope = try server.request(body, for: context)
     if var object = body.objectValue, object["model"]?.isNull ?? true {
-      object["model"] = .string(core.model.id)
+      object["model"] = .string(scope.model.id)
       body = .object(object)
     }
-    let (prompt, request) = try prompt(of: body, core)
+    let (prompt, request) = try prompt(of: body, scope)
     return try answer(
       ["prompt": .string(prompt.text)], of: JSONWriter.bytes(of: prompt.text), context,
       ignored: request.ignored)
@@ -131,12 +131,12 @@ struct TokenizeRoutes {
       ignored: request.ignored)
   }
 
-  private func prompt(of body: JSONValue, _ core: RequestContext) throws(APIError) -> (
+  private func prompt(of body: JSONValue, _ scope: RequestScope) throws(APIError) -> (
     ModelPrompt, ChatRequest
   ) {
     let request = try ChatRequest(
-      RequestFiles(core).read(body), limits: core.limits, vocabularySize: core.model.vocabularySize)
-    return (try core.prompt(of: request), request)
+      RequestFiles(scope).read(body), limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    return (try scope.prompt(of: request), request)
   }
 }
 

@@ -78,7 +78,7 @@ struct RerankRoute {
 extension EmbeddingContext {
   fileprivate func response(_ prefix: String, _ scored: ScoredPairs) -> RerankResponse {
     RerankResponse(
-      id: prefix + core.settings.makeID(), model: core.model.id, tokens: scored.tokens,
+      id: prefix + scope.settings.makeID(), model: scope.model.id, tokens: scored.tokens,
       truncated: scored.truncated)
   }
 }

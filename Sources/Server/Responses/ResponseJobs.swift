@@ -100,9 +100,9 @@ final class ResponseJobs: Sendable {
   ///
   /// - Throws: what is to be answered instead; then nothing has begun.
   func start(
-    _ plan: ResponsePlan, _ core: RequestContext, requestID: String
+    _ plan: ResponsePlan, _ scope: RequestScope, requestID: String
   ) throws(APIError) -> ResponseJob {
-    let job = ResponseJob(id: plan.id, key: core.client.key, body: plan.body)
+    let job = ResponseJob(id: plan.id, key: scope.client.key, body: plan.body)
     // A key leaves half of the places to others.
     let most = job.key == 0 ? limit : limit / 2
     let isAdded = state.update { state in
@@ -120,7 +120,7 @@ final class ResponseJobs: Sendable {
     let start = Monitor<Result<Void, APIError>?>(nil)
     do {
       let thread = try Thread(name: "response", stackBytes: Self.stackBytes) {
-        self.work(job, plan, core, requestID: requestID) { result in
+        self.work(job, plan, scope, requestID: requestID) { result in
           start.update { $0 = result }
         }
       }
@@ -135,7 +135,7 @@ final class ResponseJobs: Sendable {
   }
 
   private func work(
-    _ job: ResponseJob, _ plan: ResponsePlan, _ core: RequestContext, requestID: String,
+    _ job: ResponseJob, _ plan: ResponsePlan, _ scope: RequestScope, requestID: String,
     report: (Result<Void, APIError>) -> Void
   ) {
     defer {
@@ -144,21 +144,21 @@ final class ResponseJobs: Sendable {
     }
     let run: ResponseRun
     do throws(APIError) {
-      run = try ResponseRun(plan, core, isUnwanted: { job.isCancelled })
+      run = try ResponseRun(plan, scope, isUnwanted: { job.isCancelled })
     } catch {
       return report(.failure(error))
     }
     do throws(APIError) {
       let record = StoredResponse(
-        body: job.body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
-      try storing { () throws(PlatformError) in try core.records.put(record) }
+        body: job.body, context: plan.context, input: plan.input, reasoning: scope.reasoningEvents)
+      try storing { () throws(PlatformError) in try scope.records.put(record) }
     } catch {
       return report(.failure(error))
     }
     report(.success(()))
     let context = ConnectionContext(
       requestID: requestID, phase: { self.state.withLock { $0.phase } })
-    context.client = core.client
+    context.client = scope.client
     context.isOneAnswer = false
     _ = run.stream(context, to: ResponseStream(isGone: { job.isCancelled }, send: job.append))
   }

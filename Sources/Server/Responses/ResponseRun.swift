@@ -27,7 +27,7 @@ final class ResponseRun: AnswerWriter {
   let param = "input"
   let keepsStream = true
   private let plan: ResponsePlan
-  private let core: RequestContext
+  private let scope: RequestScope
   private let source: any AnswerSource
   private var writer: ResponseEventWriter
   private var kind: Kind?
@@ -51,15 +51,15 @@ final class ResponseRun: AnswerWriter {
   ///   patterns compiled.
   /// - Throws: what is to be answered instead.
   init(
-    _ plan: ResponsePlan, _ core: RequestContext, isUnwanted: @escaping () -> Bool
+    _ plan: ResponsePlan, _ scope: RequestScope, isUnwanted: @escaping () -> Bool
   ) throws(APIError) {
-    (self.plan, self.core) = (plan, core)
-    writer = ResponseEventWriter(reasoning: core.reasoningEvents)
-    source = try core.source(
+    (self.plan, self.scope) = (plan, scope)
+    writer = ResponseEventWriter(reasoning: scope.reasoningEvents)
+    source = try scope.source(
       plan.chat, searches: plan.request.maxToolCalls,
       showsResults: plan.request.include.fileSearchResults, isUnwanted: isUnwanted
     ) { (chat) throws(APIError) in
-      try plan.makeRun(chat, core, media: MediaResolver(core, isUnwanted: isUnwanted))
+      try plan.makeRun(chat, scope, media: MediaResolver(scope, isUnwanted: isUnwanted))
     }
     try source.start(param: param)
   }
@@ -164,7 +164,7 @@ final class ResponseRun: AnswerWriter {
     case .content(let text, let tokens):
       hasSpoken = true
       let opening = turn(to: .message, .init(.message, id: newID("msg_")))
-      let logprobs = plan.request.include.logprobs ? tokens.map { core.logprob($0).chatJSON } : []
+      let logprobs = plan.request.include.logprobs ? tokens.map { scope.logprob($0).chatJSON } : []
       return first + opening + writer.add(text, logprobs: logprobs)
     case .toolCallBegan(let name):
       hasSpoken = true
@@ -241,7 +241,7 @@ final class ResponseRun: AnswerWriter {
       namespace: namespace)
   }
 
-  private func newID(_ prefix: String) -> String { prefix + core.settings.makeID() }
+  private func newID(_ prefix: String) -> String { prefix + scope.settings.makeID() }
 
   // MARK: The end
 
@@ -254,16 +254,16 @@ final class ResponseRun: AnswerWriter {
       events += writer.begin(.init(.message, id: newID("msg_"))) + close(isComplete: true)
     }
     var body = ResponseObject.ended(
-      plan.body, ending, output: writer.output, usage: source.usageSoFar, at: core.settings.now())
+      plan.body, ending, output: writer.output, usage: source.usageSoFar, at: scope.settings.now())
     body[TokenDetails.receiptName] = source.current?.receipt(of: 0)
     var made = StoredResponse(
       body: body, context: plan.context, input: plan.input, cuts: writer.cuts,
-      reasoning: core.reasoningEvents)
+      reasoning: scope.reasoningEvents)
     made.searches = source.searches
     made.written = source.current?.written ?? []
     let record = store(made, inConversation: ending == .completed || ending == .incomplete)
     // What is stored counts at once.
-    core.server.models.observe()
+    scope.server.models.observe()
     events.append(writer.lifecycle(ResponseObject.terminalType(record.body), record.body))
     (self.ending, self.record) = (ending, record)
     return events
@@ -275,15 +275,15 @@ final class ResponseRun: AnswerWriter {
     do throws(PlatformError) {
       // The conversation first: a response that is not stored could not tell where its turn is.
       if inConversation, let id = plan.request.conversationID {
-        _ = try core.records.updateConversation(id) {
+        _ = try scope.records.updateConversation(id) {
           $0.items += plan.input + writer.output
           $0.written = made.written
         }
       }
       if plan.request.isBackground {
-        try core.records.replace(made)
+        try scope.records.replace(made)
       } else if plan.request.isStored {
-        try core.records.put(made)
+        try scope.records.put(made)
       }
       return made
     } catch {
@@ -293,7 +293,7 @@ final class ResponseRun: AnswerWriter {
       record.body["store"] = false
       record.body["not_stored"] = .string(reason.code ?? reason.type)
       // Its client has the id already, and asks for it.
-      if plan.request.isBackground { core.records.hold(record) }
+      if plan.request.isBackground { scope.records.hold(record) }
       return record
     }
   }

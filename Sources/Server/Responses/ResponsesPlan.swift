@@ -26,14 +26,14 @@ struct ResponsePlan: Sendable {
 }
 
 struct ResponsesPlanner {
-  let core: RequestContext
+  let scope: RequestScope
   private let records: ClientRecords
   /// Finds the response that `previous_response_id` names.
   let find: (String) -> StoredResponse?
 
-  init(_ core: RequestContext, find: ((String) -> StoredResponse?)? = nil) {
-    self.core = core
-    let records = core.records
+  init(_ scope: RequestScope, find: ((String) -> StoredResponse?)? = nil) {
+    self.scope = scope
+    let records = scope.records
     self.records = records
     self.find = { id in find?(id) ?? records.response(id) }
   }
@@ -41,30 +41,30 @@ struct ResponsesPlanner {
   /// - Throws: the first problem that can be known without a prompt, in terms of the body.
   func plan(_ body: JSONValue, isMessage: Bool = false) throws(APIError) -> ResponsePlan {
     var request = try ResponsesRequest(
-      body, isMessage: isMessage, limits: core.limits, vocabularySize: core.model.vocabularySize)
+      body, isMessage: isMessage, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
     // Answers say the model's own name, also to those who asked by another.
-    request.model = core.model.id
-    try core.checkUnknown(request.unknown)
+    request.model = scope.model.id
+    try scope.checkUnknown(request.unknown)
     let context = try earlierItems(request)
     var input = ResponsesInput()
     if let value = request.input {
       do throws(APIError) {
         input = try ResponsesItemReader(
-          limits: core.limits, makeID: core.settings.makeID, resolve: resolver(context)
+          limits: scope.limits, makeID: scope.settings.makeID, resolve: resolver(context)
         ).read(value)
       } catch {
         try records.check()
         throw error
       }
     }
-    let files = RequestFiles(core)
+    let files = RequestFiles(scope)
     var shown = input
     shown.items = try files.read(input.items) { input.paths[$0] }
     let chat = try request.chatRequest(
-      context: files.read(context) { _ in "input" }, input: shown, limits: core.limits)
+      context: files.read(context) { _ in "input" }, input: shown, limits: scope.limits)
     let responseBody = request.responseBody(
-      id: "resp_" + core.settings.makeID(), createdAt: core.settings.now(),
-      sampling: core.model.sampling.merging(chat.options.sampling))
+      id: "resp_" + scope.settings.makeID(), createdAt: scope.settings.now(),
+      sampling: scope.model.sampling.merging(chat.options.sampling))
     return ResponsePlan(
       request: request, chat: chat, context: context, input: input.items, body: responseBody,
       ignored: request.unknown + request.unused + chat.dropped + input.unused + (chat.format?.notes ?? []))
@@ -85,7 +85,7 @@ struct ResponsesPlanner {
       guard !previous.isRunning else {
         throw .invalidValue("previous_response_id", "the response '\(id)' has not ended")
       }
-      core.model.written.add(previous.written, tenant: core.client.number)
+      scope.model.written.add(previous.written, tenant: scope.client.number)
       return previous.conversation
     }
     if let id = request.conversationID {
@@ -93,7 +93,7 @@ struct ResponsesPlanner {
         try records.check()
         throw .conversationNotFound(id)
       }
-      core.model.written.add(conversation.written, tenant: core.client.number)
+      scope.model.written.add(conversation.written, tenant: scope.client.number)
       return conversation.items
     }
     return []
@@ -107,14 +107,14 @@ extension ResponsePlan {
   ///
   /// - Parameter chat: the plan's, with what was found meanwhile.
   func makeRun(
-    _ chat: ChatRequest, _ core: RequestContext, media: MediaResolver
+    _ chat: ChatRequest, _ scope: RequestScope, media: MediaResolver
   ) throws(APIError) -> AnswerRun {
-    let plan = ChatPlan(core, media: media)
+    let plan = ChatPlan(scope, media: media)
     do throws(APIError) {
       return try plan.makeRun(chat)
     } catch {
       guard request.truncates, error.code == "context_length_exceeded",
-        let shorter = try truncated(chat, core, plan)
+        let shorter = try truncated(chat, scope, plan)
       else { throw error }
       return try plan.makeRun(shorter)
     }
@@ -123,8 +123,8 @@ extension ResponsePlan {
   /// Tokens of the prompt, however many the model can take.
   ///
   /// - Throws: 400 when the model cannot be shown the request, in terms of the body.
-  func promptTokens(_ core: RequestContext) throws(APIError) -> Int {
-    try core.prompt(of: chat).tokens.count
+  func promptTokens(_ scope: RequestScope) throws(APIError) -> Int {
+    try scope.prompt(of: chat).tokens.count
   }
 
   /// The request with as few of the oldest messages left out as makes room for an answer; nil when not even
@@ -132,11 +132,11 @@ extension ResponsePlan {
   ///
   /// System messages stay, calls stay with their results, and whole turns go before parts of the last one.
   private func truncated(
-    _ chat: ChatRequest, _ core: RequestContext, _ plan: ChatPlan
+    _ chat: ChatRequest, _ scope: RequestScope, _ plan: ChatPlan
   ) throws(APIError) -> ChatRequest? {
-    guard let template = core.model.template else { return nil }
+    guard let template = scope.model.template else { return nil }
     try plan.checkIsWanted(chat)
-    let context = core.model.contextTokens
+    let context = scope.model.contextTokens
     // A quarter of the context at most is kept free for the answer.
     let room = max(1, min(chat.options.maxTokens ?? .max, context / 4))
     func candidate(from start: Int) -> ChatRequest {
@@ -151,7 +151,7 @@ extension ResponsePlan {
       return prompt.tokens.count <= context - room
     }
     let starts = Self.turnStarts(chat.messages)
-    var low = try firstPossible(chat.messages, starts, budget: context - room, core)
+    var low = try firstPossible(chat.messages, starts, budget: context - room, scope)
     var high = starts.count
     while low < high {
       try plan.checkIsWanted(chat)
@@ -165,7 +165,7 @@ extension ResponsePlan {
   /// Which start is the first that can fit, by the texts alone: counted from the end, so that a conversation far
   /// beyond the context is never rendered whole again.
   private func firstPossible(
-    _ messages: [JSONValue], _ starts: [Int], budget: Int, _ core: RequestContext
+    _ messages: [JSONValue], _ starts: [Int], budget: Int, _ scope: RequestScope
   ) throws(APIError) -> Int {
     var tokens = 0
     var end = messages.count
@@ -173,9 +173,9 @@ extension ResponsePlan {
       for message in messages[start..<end] {
         guard let text = message["content"]?.stringValue else { continue }
         do throws(APIError) {
-          let loan = try core.claimForTokens(ofPrompt: text, param: "input")
+          let loan = try scope.claimForTokens(ofPrompt: text, param: "input")
           tokens += withExtendedLifetime(loan) {
-            core.model.tokenizer.encode(text, addSpecialTokens: false).count
+            scope.model.tokenizer.encode(text, addSpecialTokens: false).count
           }
         } catch {
           guard error.code == "context_length_exceeded" else { throw error }

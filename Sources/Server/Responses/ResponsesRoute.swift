@@ -53,17 +53,17 @@ struct ResponsesRoute {
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
-    let plan = try ResponsesPlanner(core).plan(body)
+    let scope = try server.request(body, for: context)
+    let plan = try ResponsesPlanner(scope).plan(body)
     var response: Response
     if plan.request.isBackground {
-      let job = try jobs.start(plan, core, requestID: context.requestID)
+      let job = try jobs.start(plan, scope, requestID: context.requestID)
       response =
         plan.request.isStreamed
         ? follow(job, from: 0, context)
         : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
     } else {
-      let run = try ResponseRun(plan, core, isUnwanted: context.isClientGone)
+      let run = try ResponseRun(plan, scope, isUnwanted: context.isClientGone)
       response = plan.request.isStreamed ? stream(run, context) : try run.whole(context)
     }
     response.nameIgnored(plan.ignored)
@@ -190,10 +190,10 @@ struct ResponsesRoute {
 
   private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
-    let core = try server.request(body, for: context)
-    let plan = try ResponsesPlanner(core).plan(body)
+    let scope = try server.request(body, for: context)
+    let plan = try ResponsesPlanner(scope).plan(body)
     var response = Response(
-      json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(core))])
+      json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(scope))])
     response.nameIgnored(plan.ignored)
     return response
   }
@@ -202,9 +202,9 @@ struct ResponsesRoute {
     let body = try http.jsonBody(context.memory)
     // The items with what is added to each, and the messages that are made of them.
     try claim(2 * JSONValue.weight(ofRequest: http.body), of: context.memory)
-    let core = try server.request(body, for: context)
-    let plan = try ResponsesPlanner(core).plan(body)
-    let usage = Usage(promptTokens: try plan.promptTokens(core))
+    let scope = try server.request(body, for: context)
+    let plan = try ResponsesPlanner(scope).plan(body)
+    let usage = Usage(promptTokens: try plan.promptTokens(scope))
     var response = Response(
       json: ResponseObject.compaction(
         id: plan.id, itemID: "cmp_" + server.settings.makeID(), createdAt: server.settings.now(),

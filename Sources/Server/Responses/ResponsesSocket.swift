@@ -100,8 +100,8 @@ final class ResponsesSocket {
   }
 
   private func create(_ body: JSONValue) throws(APIError) {
-    let core = try server.request(body, for: context)
-    let planner = ResponsesPlanner(core) { id in
+    let scope = try server.request(body, for: context)
+    let planner = ResponsesPlanner(scope) { id in
       self.remembered.last { $0.record.id.utf8.elementsEqual(id.utf8) }?.record
     }
     let plan = try planner.plan(body, isMessage: true)
@@ -113,8 +113,8 @@ final class ResponsesSocket {
       object["stream_id"] = lane
       try socket.send(JSONValue.object(object).bytes)
     }
-    guard plan.request.generates else { return try prepare(plan, core, send) }
-    let run = try ResponseRun(plan, core, isUnwanted: socket.isPeerGone)
+    guard plan.request.generates else { return try prepare(plan, scope, send) }
+    let run = try ResponseRun(plan, scope, isUnwanted: socket.isPeerGone)
     _ = run.stream(context, to: ResponseStream(isGone: socket.isPeerGone, send: send))
     switch run.ending {
     case .completed, .incomplete: if !plan.request.isStored, let record = run.record { remember(record) }
@@ -124,20 +124,20 @@ final class ResponsesSocket {
 
   /// `generate: false`: the input is taken in, as a response without output that can be continued.
   private func prepare(
-    _ plan: ResponsePlan, _ core: RequestContext, _ send: (ResponseEvent) throws(SocketError) -> Void
+    _ plan: ResponsePlan, _ scope: RequestScope, _ send: (ResponseEvent) throws(SocketError) -> Void
   ) throws(APIError) {
-    let usage = Usage(promptTokens: try plan.promptTokens(core))
-    let context = core.model.contextTokens
+    let usage = Usage(promptTokens: try plan.promptTokens(scope))
+    let context = scope.model.contextTokens
     guard usage.promptTokens < context else {
       throw .contextLengthExceeded(
         ContextOverflow(tokens: usage.promptTokens, limit: context), param: "input")
     }
     let body = ResponseObject.ended(
-      plan.body, .completed, output: [], usage: usage, at: core.settings.now())
+      plan.body, .completed, output: [], usage: usage, at: scope.settings.now())
     let record = StoredResponse(
-      body: body, context: plan.context, input: plan.input, reasoning: core.reasoningEvents)
+      body: body, context: plan.context, input: plan.input, reasoning: scope.reasoningEvents)
     if plan.request.isStored {
-      try storing { () throws(PlatformError) in try core.records.put(record) }
+      try storing { () throws(PlatformError) in try scope.records.put(record) }
     } else {
       remember(record)
     }

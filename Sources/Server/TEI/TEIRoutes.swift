@@ -149,12 +149,12 @@ struct TEIRoutes {
   }
 
   private func predict(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
-    let core = try server.textModel(body, scores: true, for: context)
-    guard let embedder = core.model.embedder, embedder.service.limits.labels > 0, !embedder.takesInstruction
+    let scope = try server.textModel(body, scores: true, for: context)
+    guard let embedder = scope.model.embedder, embedder.service.limits.labels > 0, !embedder.takesInstruction
     else {
       throw .unsupportedByModel("it is not a classifier")
     }
-    let own = EmbeddingContext(core: core, embedder: embedder)
+    let own = EmbeddingContext(scope: scope, embedder: embedder)
     let request = try TEIPredictRequest(body, limits: own.limits)
     let (logits, work) = try own.classify(request, context)
     let answers = logits.map { logits -> JSONValue in
@@ -172,20 +172,20 @@ struct TEIRoutes {
   // MARK: Tokens and facts
 
   /// POST /tokenize, by a body that has `inputs`.
-  func tokenize(_ body: JSONValue, _ core: RequestContext, _ context: ConnectionContext) throws(APIError)
+  func tokenize(_ body: JSONValue, _ scope: RequestScope, _ context: ConnectionContext) throws(APIError)
     -> Response
   {
-    let request = try TEITokenizeRequest(body, limits: core.limits)
+    let request = try TEITokenizeRequest(body, limits: scope.limits)
     var prompt = ""
     if let name = request.promptName {
-      guard let text = core.model.embedder?.prompts[name] else {
+      guard let text = scope.model.embedder?.prompts[name] else {
         throw .invalidValue("prompt_name", "the model has no prompt '\(APIError.shortened(name))'")
       }
       prompt = text
     }
     let bytes = request.texts.reduce(0) { $0 + prompt.utf8.count + $1.utf8.count }
-    try claim(RequestContext.workForTokens(ofBytes: bytes), of: context.memory)
-    let tokenizer = core.model.tokenizer
+    try claim(RequestScope.workForTokens(ofBytes: bytes), of: context.memory)
+    let tokenizer = scope.model.tokenizer
     var work = TEIWork(characters: request.texts.reduce(0) { $0 + $1.count })
     var writer = JSONWriter()
     writer.writeRaw("[")
@@ -217,10 +217,10 @@ struct TEIRoutes {
   private static let bytesAroundToken = 68
 
   private func decode(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
-    let core = try server.anyRequest(body, for: context)
+    let scope = try server.anyRequest(body, for: context)
     let request = try TEIDecodeRequest(
-      body, limits: core.limits, vocabularySize: core.model.vocabularySize)
-    let tokenizer = core.model.tokenizer
+      body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
+    let tokenizer = scope.model.tokenizer
     let bytes = request.lists.reduce(0) { $0 + $1.reduce(0) { $0 + tokenizer.bytes(of: $1).count } }
     // As in /detokenize.
     try claim(4 * bytes, of: context.memory)
@@ -233,8 +233,8 @@ struct TEIRoutes {
 
   /// What the first model that makes vectors or scores is.
   private func info(_ context: ConnectionContext) throws(APIError) -> Response {
-    let core = try server.textModel([:], scores: false, loads: false, for: context)
-    guard let embedder = core.model.embedder else { throw .cannotEmbed(model: core.model.id) }
+    let scope = try server.textModel([:], scores: false, loads: false, for: context)
+    guard let embedder = scope.model.embedder else { throw .cannotEmbed(model: scope.model.id) }
     let labels = embedder.labels.enumerated()
     let type: JSONValue =
       labels.isEmpty
@@ -247,11 +247,11 @@ struct TEIRoutes {
       ]
     return Response(
       json: [
-        "model_id": .string(core.model.id), "model_sha": nil,
-        "model_dtype": .string(core.model.facts.quantization.map { "\($0.mode)\($0.bits)" } ?? "float32"),
+        "model_id": .string(scope.model.id), "model_sha": nil,
+        "model_dtype": .string(scope.model.facts.quantization.map { "\($0.mode)\($0.bits)" } ?? "float32"),
         "model_type": type, "max_concurrent_requests": 64, "max_input_length": .int(embedder.maxTokens),
-        "max_batch_tokens": .int(core.limits.embeddingTokens), "max_batch_requests": nil,
-        "max_client_batch_size": .int(core.limits.embeddingInputs), "auto_truncate": false,
+        "max_batch_tokens": .int(scope.limits.embeddingTokens), "max_batch_requests": nil,
+        "max_client_batch_size": .int(scope.limits.embeddingInputs), "auto_truncate": false,
         "tokenization_workers": 1, "version": .string(server.settings.version), "sha": nil,
         "docker_label": nil,
       ])

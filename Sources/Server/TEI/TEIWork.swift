@@ -35,7 +35,7 @@ extension EmbeddingContext {
   func options(_ request: TEIOptions) throws(APIError) -> Embedder.Options {
     var options = Embedder.Options()
     options.truncation = request.truncation.map(Embedder.Truncation.init)
-    options.tenant = core.client.number
+    options.tenant = scope.client.number
     if let name = request.promptName { options.prompt = .named(name) }
     return options
   }

@@ -9,7 +9,7 @@ import Tokenizers
 import Wire
 
 /// Holds the model for as long as it lives: a model with work is not unloaded.
-struct RequestContext: Sendable {
+struct RequestScope: Sendable {
   let server: ServerContext
   let lease: ModelLease
   var client = ClientIdentity()
@@ -141,10 +141,10 @@ extension MediaResolver {
   ///   - attachments: parts of a multipart body by name.
   ///   - isUnwanted: whether nobody waits for the answer any more; asked many times a second.
   convenience init(
-    _ core: RequestContext, attachments: [ByteKey: [UInt8]] = [:],
+    _ scope: RequestScope, attachments: [ByteKey: [UInt8]] = [:],
     isUnwanted: @escaping () -> Bool = { false }
   ) {
-    self.init(core.server.media, model: core.model, attachments: attachments, isUnwanted: isUnwanted)
+    self.init(scope.server.media, model: scope.model, attachments: attachments, isUnwanted: isUnwanted)
   }
 }
 
