@@ -1,6 +1,7 @@
 """Files of /v1/files in messages of every wire, the Files API through Anthropic's SDK, and packed bodies."""
 
 import base64
+import functools
 import gzip
 import json
 import os
@@ -18,6 +19,16 @@ from vector_stores_test import pdf, upload
 WORDS = "The harbour master keeps eleven lanterns."
 
 
+def reading_pdf(test):
+    """A case that reads a PDF, which is skipped where the program for it is not installed."""
+
+    @functools.wraps(test)
+    def run(s):
+        return test(s) if shutil.which("pdftotext") else "SKIPPED: pdftotext is not installed"
+
+    return run
+
+
 def kept(s):
     """A text and a PDF with the same words, by their ids."""
     return upload(s.client, "lanterns.md", WORDS).id, upload(s.client, "lanterns.pdf", pdf(WORDS)).id
@@ -33,6 +44,7 @@ def count(s, content):
     return messages_client(s).messages.count_tokens(model=s.model, messages=[{"role": "user", "content": content}]).input_tokens
 
 
+@reading_pdf
 def test_a_file_of_a_chat_message_is_its_text(s):
     for file, name in zip(kept(s), ("lanterns.md", "lanterns.pdf")):
         shown = prompt(s, [{"type": "file", "file": {"file_id": file}}, {"type": "text", "text": "How many?"}])
@@ -44,6 +56,7 @@ def test_a_file_of_a_chat_message_is_its_text(s):
     assert (status, json.loads(body)["error"]["param"]) == (404, "messages[0].content[0].file.file_id"), body
 
 
+@reading_pdf
 def test_a_pdf_is_read_once_for_all_turns(s):
     with tempfile.TemporaryDirectory() as place:
         runs = pathlib.Path(place, "runs")
@@ -65,6 +78,7 @@ def test_a_pdf_is_read_once_for_all_turns(s):
             assert other.stop() == 0
 
 
+@reading_pdf
 def test_a_file_of_a_response_is_its_text_and_stays_an_id(s):
     text, document = kept(s)
     plain = [{"type": "input_text", "text": f"lanterns.md:\n{WORDS}\n"}]
@@ -91,6 +105,7 @@ def test_a_file_of_a_response_is_its_text_and_stays_an_id(s):
     assert (status, json.loads(body)["error"]["param"]) == (404, "input[0].content[0].file_id"), body
 
 
+@reading_pdf
 def test_a_document_of_a_message_is_a_file(s):
     text, document = kept(s)
     for file in (text, document):
