@@ -72,7 +72,7 @@ def test_quotes_stand_in_the_document(s, desk):
         assert quote["line"] == WORDS[:quote["offset"]].count("\n") + 1, quote
     shown = desk.run(*words).stdout
     assert shown.startswith("> ") and f"lanterns.md, line {answer['quotes'][0]['line']}" in shown, shown
-    cut = desk.run(*words[:-1], 20, code=1)
+    cut = desk.run(*words[:-1], 20, code=2)
     assert "--max-tokens" in cut.stderr, cut
 
 

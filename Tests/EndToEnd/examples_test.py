@@ -174,10 +174,11 @@ def test_the_binding_in_dart_is_that_of_the_header(server):
 
 
 def test_examples_are_short_and_linked(server):
-    readme = (ROOT / "README.md").read_text() + (ROOT / "docs" / "search-notes.md").read_text()
+    readme = "".join((ROOT / page).read_text() for page in ("README.md", "docs/search-notes.md", "docs/receipts.md"))
     dart = (EXAMPLES / "dart" / "README.md").read_text()
     for file in EXAMPLES.rglob("*.*"):
         if file.suffix in (".c", ".dart", ".py", ".sh", ".swift"):
-            assert len(file.read_text().splitlines()) <= 40, file
+            # A recipe for tests starts a server and tells why an answer differs.
+            assert len(file.read_text().splitlines()) <= (60 if file.parent.name == "golden" else 40), file
             name = str(file.relative_to(EXAMPLES))
             assert f"examples/{name})" in readme or file.name in dart, file

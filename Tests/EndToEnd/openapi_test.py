@@ -91,6 +91,8 @@ def responses_and_conversations(s):
     call("delete", "/v1/conversations/{id}", id=one)
     kept = call("post", "/v1/chat/completions", {
         "model": s.model, "messages": [item], "max_tokens": 5, "store": True, "metadata": {"a": "b"}})[0]["id"]
+    signed = call("post", "/v1/chat/completions", {"model": s.model, "messages": [item], "max_tokens": 5, "receipt": True})[0]
+    call("post", "/v1/receipts/verify", {"receipt": signed["choices"][0]["receipt"]})
     call("get", "/v1/chat/completions")
     call("get", "/v1/chat/completions/{id}", id=kept)
     call("post", "/v1/chat/completions/{id}", {"metadata": {"c": "d"}}, id=kept)

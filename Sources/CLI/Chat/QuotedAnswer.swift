@@ -47,7 +47,7 @@ struct QuotedAnswer {
       "type": "object", "required": ["quotes", "answer"],
       "properties": [
         "quotes": ["type": "array", "items": quote, "minItems": 1, "maxItems": 3],
-        "answer": ["type": "string", "minLength": 1],
+        "answer": ["type": "string", "minLength": 1, "maxLength": 1000],
       ],
     ]
   }
