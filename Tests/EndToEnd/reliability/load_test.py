@@ -196,7 +196,8 @@ def test_after_chaos_all_is_as_before(s, seconds=20, every=2):
             time.sleep(every)
         for thread in threads:
             thread.join()
-        problems = [problem for client in clients for problem in client.problems]
+        # While there are no descriptors, a client who finds all connections at work is turned away by name.
+        problems = [problem for client in clients for problem in client.problems if "too_many_connections" not in problem]
         assert not problems, problems[:3]
         watch.check()
         counts = sum((client.counts for client in clients), Counter())
