@@ -267,17 +267,21 @@ private func replace(_ path: String, _ bytes: [UInt8]) throws {
 
   @Test func `what is to be kept is saved although nobody has used it again`() throws {
     let folder = try Folder()
-    let client = try client { $0.prefixCacheFolder = folder.path }
-    _ = collect(try client.submit(request(prompt(seed: 4, count: 150), 4)))
     var kept = request(prompt(seed: 3, count: 150), 4)
     kept.keepsPrefix = true
-    _ = collect(try client.submit(kept))
-    let deadline = Instant.now.adding(seconds: 30)
-    while folder.blocks.count < 4, Instant.now < deadline { usleep(2_000) }
-    #expect(folder.blocks.count == 4)
-    client.stop()
+    do {
+      let client = try client { $0.prefixCacheFolder = folder.path }
+      _ = collect(try client.submit(request(prompt(seed: 4, count: 150), 4)))
+      _ = collect(try client.submit(kept))
+      let deadline = Instant.now.adding(seconds: 30)
+      while folder.blocks.count < 4, Instant.now < deadline { usleep(2_000) }
+      #expect(folder.blocks.count == 4)
+      client.stop()
+    }
     // The rest at the end.
     #expect(folder.blocks.count == 8)
+    // The folder was the client's as long as it was there.
+    #expect(try run([kept], folder).cached == [128])
   }
 
   @Test func `with the scope of a tenant no prefix crosses to another, before and after a restart`() throws {
