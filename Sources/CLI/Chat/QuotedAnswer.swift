@@ -35,7 +35,7 @@ struct QuotedAnswer {
   let quotes: [Quote]
   let answer: String
 
-  /// What an answer has to be: passages first, so that a model has them before it when it answers.
+  /// What an answer has to be, its two members in any order.
   static func schema(_ documents: [AskedDocument]) -> JSONValue {
     let longest = documents.reduce(1) { max($0, $1.text.unicodeScalars.count) }
     let quote: JSONValue = [

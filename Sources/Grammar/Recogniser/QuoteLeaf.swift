@@ -200,29 +200,15 @@ final class QuoteLeaf: Sendable {
       return state & afterBackslash != 0 ? letter : 0x5C
     }
 
-    /// What stands after the backslash for a character that JSON escapes.
-    private static func letter(of byte: UInt8) -> UInt8? {
-      switch byte {
-      case 0x22, 0x5C: byte
-      case 0x08: 0x62
-      case 0x09: 0x74
-      case 0x0A: 0x6E
-      case 0x0C: 0x66
-      case 0x0D: 0x72
-      default: nil
-      }
+    /// What stands after the backslash for each character that JSON escapes in short.
+    private static let letters: [UInt8?] = (UInt8.min...UInt8.max).map { byte in
+      byte < 0x80 ? JSONText.escape(of: UInt32(byte)).flatMap { $0.count == 2 ? $0[1] : nil } : nil
     }
 
+    private static func letter(of byte: UInt8) -> UInt8? { letters[Int(byte)] }
+
     private static func unescaped(_ letter: UInt8) -> UInt8? {
-      switch letter {
-      case 0x22, 0x5C: letter
-      case 0x62: 0x08
-      case 0x74: 0x09
-      case 0x6E: 0x0A
-      case 0x66: 0x0C
-      case 0x72: 0x0D
-      default: nil
-      }
+      letters.firstIndex(of: letter).map { UInt8(truncatingIfNeeded: $0) }
     }
   }
 }

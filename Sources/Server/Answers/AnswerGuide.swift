@@ -104,7 +104,7 @@ struct AnswerGuide {
     return rules
   }
 
-  private var quoted: QuotedMessages { QuotedMessages(request.messages) }
+  private var quoted: QuotedMessages { QuotedMessages(messages: request.messages) }
 
   private func arguments(of tool: Tool) -> CallableTool.Arguments {
     switch tool.inputGrammar {
