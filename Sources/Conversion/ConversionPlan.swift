@@ -56,6 +56,13 @@ package struct ConversionPlan: Sendable {
   /// - Parameter folder: whose model has been bound, so that it is known which of its tensors are matrices.
   package init(_ folder: ModelFolder, _ options: ConversionOptions) throws(ConversionError) {
     (self.folder, self.options, config) = (folder, options, folder.config)
+    guard folder.config["linear_value_heads_tiled"]?.boolValue != true else {
+      throw .unsupported(
+        tensor: "blk.0.ssm_out",
+        reason:
+          "this GGUF file has heads in an order that no model folder has, across blocks: convert the model's own weights"
+      )
+    }
     let matrices = Self.outputs(of: folder)
     let text = folder.config["text_config"]
     let rules = try QuantizationRules(

@@ -123,7 +123,10 @@ private let sharedFolder = "KernelsShared"
       var rest = line[...]
       if open == nil {
         let opening = ["func ", "init(", "init?("].compactMap { line.firstRange(of: $0) }.first
-        guard let opening, let start = line[opening.lowerBound...].firstIndex(of: "(") else { continue }
+        // A call has as many as it likes.
+        guard let opening, line[..<opening.lowerBound].last != ".",
+          let start = line[opening.lowerBound...].firstIndex(of: "(")
+        else { continue }
         open = (number, 0, [])
         rest = line[start...]
       }

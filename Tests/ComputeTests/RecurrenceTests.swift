@@ -11,6 +11,7 @@ import Testing
   private static let shapes = [
     RecurrenceShape(heads: 2, keyHeads: 2, keyDim: 128, valueDim: 64),
     RecurrenceShape(heads: 4, keyHeads: 2, keyDim: 32, valueDim: 32),
+    RecurrenceShape(heads: 6, keyHeads: 2, keyDim: 16, valueDim: 8, alternatesKeys: true),
     RecurrenceShape(heads: 3, keyHeads: 1, keyDim: 5, valueDim: 11),
     RecurrenceShape(heads: 12, keyHeads: 1, keyDim: 16, valueDim: 8),
     RecurrenceShape(heads: 2, keyHeads: 2, keyDim: 128, valueDim: 128, decaysChannels: true),
@@ -47,7 +48,7 @@ import Testing
     }
     return (0..<sequence.count).map { t in
       (0..<shape.heads).flatMap { head in
-        let keyHead = head / (shape.heads / shape.keyHeads)
+        let keyHead = shape.alternatesKeys ? head % shape.keyHeads : head / (shape.heads / shape.keyHeads)
         return Reference.recur(
           &states[head], query: part(sequence.queries[t], keyHead, shape.keyDim),
           key: part(sequence.keys[t], keyHead, shape.keyDim),

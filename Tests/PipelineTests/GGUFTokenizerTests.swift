@@ -37,4 +37,61 @@ import Tokenizers
       #expect(tokenizer.decode(plain[index], skipSpecialTokens: false) == text)
     }
   }
+
+  /// As its converter writes it: tokens and merges as they are.
+  @Test(.enabled(if: TestData.shared != nil, "needs ../shared"))
+  func `a vocabulary of Gemma 4 is its own tokenizer`() throws {
+    let folder = try #require(TestData.shared) + "/tokenizers/gemma-4"
+    let bytes = try File.read(folder + "/tokenizer.json", limit: 1 << 27)
+    let (file, own) = (try JSONValue(parsing: bytes), try Tokenizer(tokenizerJSON: bytes))
+    let vocabulary = try #require(file["model"]?["vocab"]?.objectValue)
+    var (tokens, kinds) = (
+      [String](repeating: "", count: vocabulary.count), [Int](repeating: 1, count: vocabulary.count)
+    )
+    for (token, id) in vocabulary.entries { tokens[try #require(id.intValue)] = token }
+    for (id, token) in tokens.enumerated() where token.hasPrefix("<0x") && token.utf8.count == 6 {
+      kinds[id] = 6
+    }
+    for token in file["added_tokens"]?.arrayValue ?? [] {
+      let isSpecial = token["special"]?.boolValue == true
+      kinds[try #require(token["id"]?.intValue)] = isSpecial ? 3 : 4
+    }
+    let merges = (file["model"]?["merges"]?.arrayValue ?? []).map { merge in
+      merge.stringValue ?? (merge.arrayValue ?? []).compactMap(\.stringValue).joined(separator: " ")
+    }
+    var writer = GGUFWriter(
+      "gemma4",
+      [
+        ("tokenizer.ggml.model", .string("gemma4")), ("tokenizer.ggml.tokens", .strings(tokens)),
+        ("tokenizer.ggml.token_type", .ints(kinds)), ("tokenizer.ggml.merges", .strings(merges)),
+        ("tokenizer.ggml.bos_token_id", .int(2)), ("tokenizer.ggml.add_bos_token", .bool(true)),
+        ("tokenizer.ggml.add_space_prefix", .bool(false)),
+      ])
+    writer.pairs += Self.smallest
+    writer.add("token_embd.weight", [tokens.count, 1], [Float](repeating: 0, count: tokens.count))
+    let path = "/tmp/mlxserve-gemma4-\(getpid()).gguf"
+    defer { unlink(path) }
+    try File.replace(path, with: writer.file)
+    let read = try ModelFolder(path: path).tokenizer()
+    let texts = [
+      "The quick brown fox  jumps.\n\n\n\tTabs, 12345 and naïve façades — 日本語 😀.", "", " ", "a\u{0}b\u{FFFD}",
+      "<bos><|turn>user\nHi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>Hello<turn|>",
+    ]
+    for text in texts {
+      for special in [false, true] {
+        #expect(
+          read.encode(text, addSpecialTokens: special) == own.encode(text, addSpecialTokens: special),
+          "'\(text)'")
+      }
+      let ids = own.encode(text, addSpecialTokens: false)
+      #expect(read.decode(ids, skipSpecialTokens: true) == own.decode(ids, skipSpecialTokens: true))
+    }
+  }
+
+  /// What a file says of a model of one layer.
+  private static let smallest: [(key: String, value: GGUFWriter.Value)] = [
+    ("embedding_length", 1), ("block_count", 2), ("attention.head_count", 1), ("attention.head_count_kv", 1),
+    ("feed_forward_length", 1), ("attention.key_length", 2), ("attention.key_length_swa", 2),
+    ("attention.sliding_window_pattern", 2),
+  ].map { ("gemma4." + $0.0, .int($0.1)) }
 }

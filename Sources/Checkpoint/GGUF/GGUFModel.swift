@@ -36,7 +36,9 @@ struct GGUFModel {
         "is \(CheckpointError.quoted(name)), which is not served from GGUF: \(GGUFArchitecture.all.map(\.name).joined(separator: ", ")) are"
       )
     }
-    if name == "llama", head.int("llama.expert_count") ?? 0 > 0 { architecture.mlp = "block_sparse_moe" }
+    let hasExperts = head.int(name + ".expert_count") ?? 0 > 0
+    if name == "llama", hasExperts { architecture.mlp = "block_sparse_moe" }
+    if name == "granitehybrid", !hasExperts { architecture.mlp = "mlp" }
     self.architecture = architecture
     let config = try GGUFConfig(files, architecture)
     self.config = .object(config.object)
@@ -70,17 +72,22 @@ struct GGUFModel {
   private static func change(
     _ tensor: GGUFFile.Tensor, _ module: String, _ architecture: GGUFArchitecture, _ config: GGUFConfig
   ) -> GGUFChange {
-    if architecture.shiftsNorms, module.hasSuffix("norm") { return .plusOne }
-    let rows = tensor.shape.count == 1 ? tensor.shape[0] : tensor.shape[tensor.shape.count - 2]
-    if architecture.pairsRows, module == "attn_q" || module == "attn_k" {
+    let count = tensor.shape.reduce(1, *)
+    let isFlat = tensor.shape.count == 1
+    switch module {
+    case "ssm_a": return .rates(architecture.name == "kimi-linear" ? tensor.shape : [count])
+    case "ssm_d", "ssm_norm": return isFlat ? .none : .reshaped([count])
+    case "shortconv.conv", "ssm_conv1d", "ssm_conv1d_q", "ssm_conv1d_k", "ssm_conv1d_v":
+      guard let taps = tensor.shape.last, taps > 0, !isFlat else { return .none }
+      // MLX's order says of Falcon H1 that its multipliers are in the weights, where the converter puts them too.
+      return .reshaped(architecture.name == "falcon-h1" ? [count / taps, taps, 1] : [count / taps, 1, taps])
+    case "attn_q" where architecture.pairsRows, "attn_k" where architecture.pairsRows:
+      let rows = isFlat ? tensor.shape[0] : tensor.shape[tensor.shape.count - 2]
       let heads = module == "attn_q" ? config.heads : config.kvHeads
       // Heads of another size are a fault that the shapes tell.
       return rows % heads == 0 && rows / heads % 2 == 0 ? .pairs(headRows: rows / heads) : .none
+    default: return architecture.shiftsNorms && module.hasSuffix("norm") ? .plusOne : .none
     }
-    if module == "shortconv.conv", tensor.shape.count == 2 {
-      return .reshaped([tensor.shape[0], 1, tensor.shape[1]])
-    }
-    return .none
   }
 
   // MARK: The other files

@@ -12,6 +12,8 @@ enum GGUFChange: Sendable, Equatable {
   case pairs(headRows: Int)
   /// Another shape for the same elements.
   case reshaped([Int])
+  /// Rates of decay, of which models store the logarithm: -e^A_log.
+  case rates([Int])
 }
 
 /// One mapped file of a model.
@@ -56,8 +58,10 @@ final class GGUFShard: WeightShard {
 
   func shape(_ index: Int) -> [Int] {
     let entry = entries[index]
-    if case .reshaped(let shape) = entry.change { return shape }
-    return entry.tensor.shape
+    switch entry.change {
+    case .reshaped(let shape), .rates(let shape): return shape
+    case .none, .plusOne, .pairs: return entry.tensor.shape
+    }
   }
 
   private func bytes(_ index: Int) -> UnsafeRawBufferPointer {
@@ -69,12 +73,15 @@ final class GGUFShard: WeightShard {
     guard let type = dtype(index) else { return nil }
     let stored = TensorView(
       name: entry.name, dtype: type, shape: shape(index), bytes: bytes(index), owner: source.file)
+    func mapped(_ change: (Float) -> Float) -> TensorView? {
+      (try? stored.floats()).map {
+        TensorView(name: entry.name, shape: stored.shape, floats: $0.map(change))
+      }
+    }
     switch entry.change {
     case .none, .reshaped: return stored
-    case .plusOne:
-      return (try? stored.floats()).map {
-        TensorView(name: entry.name, shape: stored.shape, floats: $0.map { $0 - 1 })
-      }
+    case .plusOne: return mapped { $0 - 1 }
+    case .rates: return mapped { Float(log(Double(-$0))) }
     case .pairs(let headRows): return stored.unpaired(headRows: headRows)
     }
   }

@@ -53,10 +53,15 @@ struct GGUFTokenizer {
         tokens.indices.contains($0) ? String(decoding: tokens[$0], as: UTF8.self) : nil
       }
       parts.merges = Self.merges(tokens, scores) { kind($0) == .normal }
+    case "gemma4":
+      // SentencePiece's characters and bytes with merges of its own.
+      parts = Parts(sentencePiece: false, isPhi: false)
+      parts.unknown = "<unk>"
+      parts.merges = source.strings("tokenizer.ggml.merges") ?? []
     default:
       throw fault(
-        "ggml.model", "is \(CheckpointError.quoted(model)): vocabularies of the kinds gpt2 and llama are read"
-      )
+        "ggml.model",
+        "is \(CheckpointError.quoted(model)): vocabularies of the kinds gpt2, llama and gemma4 are read")
     }
     if source.bool("tokenizer.ggml.add_bos_token") ?? parts.begins { parts.opening = beginning }
     if source.bool("tokenizer.ggml.add_eos_token") ?? false {

@@ -23,24 +23,32 @@ import KernelTypes
 package struct RecurrenceShape: Sendable, Equatable {
   /// Heads of values, each with a state.
   package var heads: Int
-  /// Heads of keys and queries, a divisor of `heads`: neighbouring heads of values share one.
+  /// Heads of keys and queries, a divisor of `heads`: neighbouring heads of values share one, or every `keyHeads`-th.
   package var keyHeads: Int
   package var keyDim: Int
   package var valueDim: Int
   /// Each element of a key has a decay of its own (`ChannelRecurrence`); then every head has keys of its own.
   package var decaysChannels: Bool
+  /// Whether a head of values has another head of keys than the one before it.
+  package var alternatesKeys: Bool
 
-  package init(heads: Int, keyHeads: Int, keyDim: Int, valueDim: Int, decaysChannels: Bool = false) {
+  package init(
+    heads: Int, keyHeads: Int, keyDim: Int, valueDim: Int, decaysChannels: Bool = false,
+    alternatesKeys: Bool = false
+  ) {
     (self.heads, self.keyHeads, self.keyDim) = (heads, keyHeads, keyDim)
-    (self.valueDim, self.decaysChannels) = (valueDim, decaysChannels)
+    (self.valueDim, self.decaysChannels, self.alternatesKeys) = (valueDim, decaysChannels, alternatesKeys)
   }
+
+  /// The head of keys that a head of values has.
+  func keyHead(of head: Int) -> Int { alternatesKeys ? head % keyHeads : head / (heads / keyHeads) }
 
   /// Decays of a row.
   package var decayCount: Int { decaysChannels ? heads * keyDim : heads }
 
   /// Heads that a tile computes, with one copy of their keys: few enough that all threads have some.
   var tileHeads: Int {
-    let shared = heads / max(1, keyHeads)
+    let shared = alternatesKeys ? 1 : heads / max(1, keyHeads)
     return (1...8).last { shared % $0 == 0 } ?? 1
   }
   fileprivate var tiles: Int { heads / tileHeads }
@@ -235,7 +243,7 @@ struct RecurrenceTile {
     let (keyDim, valueDim, heads) = (shape.keyDim, shape.valueDim, shape.tileHeads)
     self.shape = shape
     firstHead = index * heads
-    keyHead = firstHead / (shape.heads / shape.keyHeads)
+    keyHead = shape.keyHead(of: firstHead)
     keys = recent + index * blockTokens * shape.tileChannels
     self.recent = keys + blockTokens * keyDim
     states = state + firstHead * valueDim * keyDim

@@ -38,7 +38,9 @@ struct GatedDeltaNet: RecurrentMixer {
       }
       shape = RecurrenceShape(
         heads: heads, keyHeads: keyHeads, keyDim: try config.int("linear_key_head_dim", in: 1...1024),
-        valueDim: try config.int("linear_value_head_dim", in: 1...1024))
+        valueDim: try config.int("linear_value_head_dim", in: 1...1024),
+        // Of GGUF alone, whose converter puts the heads of values in this order.
+        alternatesKeys: try config.bool("linear_value_heads_tiled", default: false))
       taps = try config.int("linear_conv_kernel_dim", in: 2...16)
     }
 
@@ -60,12 +62,14 @@ struct GatedDeltaNet: RecurrentMixer {
     let weights = weights.given(sizes.named)
     let (heads, values) = (sizes.shape.heads, sizes.values)
     (self.sizes, self.layer) = (sizes, layer)
-    if weights.has("in_proj_qkvz.weight") {
-      (qkvz, ba) = try Self.fusedProjections(sizes, from: hidden, weights)
-    } else {
-      qkvz = try weights.linear(["in_proj_qkv": sizes.channels, "in_proj_z": values], from: hidden)
-      ba = try weights.linear(["in_proj_b": heads, "in_proj_a": heads], from: hidden)
-    }
+    qkvz =
+      weights.has("in_proj_qkvz.weight")
+      ? try Self.queriesKeysValues(sizes, from: hidden, weights)
+      : try weights.linear(["in_proj_qkv": sizes.channels, "in_proj_z": values], from: hidden)
+    ba =
+      weights.has("in_proj_ba.weight")
+      ? try Self.gates(sizes, from: hidden, weights)
+      : try weights.linear(["in_proj_b": heads, "in_proj_a": heads], from: hidden)
     convolution = try weights.convolution(
       "conv1d", channels: sizes.channels, taps: sizes.taps, isActivated: true)
     rates = try weights.vector("A_log", heads).map { -Float(exp(Double($0))) }
@@ -76,28 +80,35 @@ struct GatedDeltaNet: RecurrentMixer {
 
   /// Qwen3-Next has one matrix with the rows q, k, v and z of each head of keys, and one with b and a. They are bound so
   /// that all queries come first, then all keys, and so on.
-  private static func fusedProjections(
+  private static func queriesKeysValues(
     _ sizes: Sizes, from hidden: Int, _ weights: LayerLoader
-  ) throws(ModelError) -> (qkvz: Linear, ba: Linear) {
-    let (shape, shared) = (sizes.shape, sizes.shape.heads / sizes.shape.keyHeads)
-    /// - Parameter widths: rows of the parts of one head of keys.
-    func bind(_ name: String, _ widths: [Int]) throws(ModelError) -> Linear {
-      let width = widths.reduce(0, +)
-      let all = try weights.map(name, rows: shape.keyHeads * width, columns: hidden)
-      var (parts, start): ([WeightTensors], Int) = ([], 0)
-      for part in widths {
-        for head in 0..<shape.keyHeads {
-          parts.append(all.rows(head * width + start..<head * width + start + part))
-        }
-        start += part
+  ) throws(ModelError) -> Linear {
+    let values = sizes.values / sizes.shape.keyHeads
+    return try bind(
+      "in_proj_qkvz", [sizes.shape.keyDim, sizes.shape.keyDim, values, values], sizes, from: hidden, weights)
+  }
+
+  private static func gates(
+    _ sizes: Sizes, from hidden: Int, _ weights: LayerLoader
+  ) throws(ModelError) -> Linear {
+    let shared = sizes.shape.heads / sizes.shape.keyHeads
+    return try bind("in_proj_ba", [shared, shared], sizes, from: hidden, weights)
+  }
+
+  /// - Parameter widths: rows of the parts of one head of keys.
+  private static func bind(
+    _ name: String, _ widths: [Int], _ sizes: Sizes, from hidden: Int, _ weights: LayerLoader
+  ) throws(ModelError) -> Linear {
+    let (heads, width) = (sizes.shape.keyHeads, widths.reduce(0, +))
+    let all = try weights.map(name, rows: heads * width, columns: hidden)
+    var (parts, start): ([WeightTensors], Int) = ([], 0)
+    for part in widths {
+      for head in 0..<heads {
+        parts.append(all.rows(head * width + start..<head * width + start + part))
       }
-      return try weights.linear(parts)
+      start += part
     }
-    let values = shared * shape.valueDim
-    return (
-      try bind("in_proj_qkvz", [shape.keyDim, shape.keyDim, values, values]),
-      try bind("in_proj_ba", [shared, shared])
-    )
+    return try weights.linear(parts)
   }
 
   /// Bytes that a decode step reads of the weights.
