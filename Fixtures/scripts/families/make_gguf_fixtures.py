@@ -62,6 +62,16 @@ CHANGES = {
         ssm_multipliers=[0.5, 2.0, 0.25, 4.0, 2.0], mlp_multipliers=[0.5, 2.0]),
 }
 MORE = {
+    "gemma3n": ("Gemma3nText", dict(
+        vocab_size=160, vocab_size_per_layer_input=160, hidden_size=64, hidden_size_per_layer_input=16, intermediate_size=[32] * 4,
+        num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_kv_shared_layers=2,
+        layer_types=["sliding_attention", "full_attention"] * 2, sliding_window=8, max_position_embeddings=4096,
+        rms_norm_eps=1e-6, altup_num_inputs=4, altup_active_idx=0, altup_correct_scale=True, altup_coef_clip=120.0,
+        laurel_rank=8, activation_sparsity_pattern=[0.95, 0.95, 0.0, 0.0], final_logit_softcapping=30.0,
+        hidden_activation="gelu_pytorch_tanh", tie_word_embeddings=True, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        rope_parameters=dict(
+            full_attention=dict(rope_type="default", rope_theta=1e6),
+            sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
     # As the smallest: upper layers take the keys of lower ones and are twice as wide, and a second embedding feeds all.
     "gemma4-e2b": ("Gemma4Text", dict(
         {k: v for k, v in SMALL.items() if k not in ("rms_norm_eps", "hidden_size", "intermediate_size")},
@@ -109,7 +119,12 @@ def make(name, kind, settings, out):
         config._experts_implementation = "eager"
     made = getattr(transformers, kind.removesuffix("Text") + "ForCausalLM", transformers.AutoModelForCausalLM.from_config)
     model = made(config).float().eval()
+    # What no checkpoint has are constants.
+    constants = {key: value.clone() for key, value in model.named_buffers() if key not in model.state_dict()}
     randomise(model)
+    for key, value in model.named_buffers():
+        if key in constants:
+            value.copy_(constants[key])
     # Recurrent layers add to their state every 32 tokens.
     ids = [(i * 37 + 11) % 160 for i in range(40)]
     with torch.no_grad():

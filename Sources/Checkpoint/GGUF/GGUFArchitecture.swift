@@ -34,6 +34,16 @@ struct GGUFArchitecture: Sendable {
   var constants: KeyValuePairs<String, JSONValue> = [:]
 
   private static let aroundMLP = ["ffn_norm": "pre_feedforward_layernorm"]
+  /// Of Gemma 3n and 4: a second embedding feeds every layer.
+  private static let secondEmbedding = [
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
+  ]
+  private static let secondInput = [
+    "ffn_norm": "pre_feedforward_layernorm", "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection", "post_norm": "post_per_layer_input_norm",
+  ]
   private static let headNorms = [
     "attn_q_norm": "self_attn.query_layernorm", "attn_k_norm": "self_attn.key_layernorm",
   ]
@@ -95,25 +105,38 @@ struct GGUFArchitecture: Sendable {
     .init(name: "gemma3", modelType: "gemma3_text", shiftsNorms: true, modules: aroundMLP),
     .init(
       name: "gemma4", modelType: "gemma4_text",
-      modules: [
-        "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm_1": "post_feedforward_layernorm_1",
-        "pre_ffw_norm_2": "pre_feedforward_layernorm_2", "post_ffw_norm_2": "post_feedforward_layernorm_2",
-        "inp_gate": "per_layer_input_gate", "proj": "per_layer_projection",
-        "post_norm": "post_per_layer_input_norm", "ffn_gate_inp": "router.proj",
+      modules: secondInput.merging([
+        "post_ffw_norm_1": "post_feedforward_layernorm_1", "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+        "post_ffw_norm_2": "post_feedforward_layernorm_2", "ffn_gate_inp": "router.proj",
         "ffn_gate_exps": "experts.switch_glu.gate_proj", "ffn_up_exps": "experts.switch_glu.up_proj",
-      ],
+      ]) { $1 },
       parameters: [
         "layer_output_scale.weight": "layer_scalar", "ffn_gate_inp.scale": "router.scale",
         "ffn_down_exps.scale": "router.per_expert_scale",
         "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj",
       ],
-      outer: [
-        "per_layer_token_embd": "model.embed_tokens_per_layer",
-        "per_layer_model_proj": "model.per_layer_model_projection",
-        "per_layer_proj_norm": "model.per_layer_projection_norm",
-      ], expertsPerRow: "top_k_experts",
+      outer: secondEmbedding, expertsPerRow: "top_k_experts",
       settings: [
         "attention.key_length_swa": "head_dim", "attention.key_length": "global_head_dim",
+        "attention.shared_kv_layers": "num_kv_shared_layers",
+        "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+        "attention.sliding_window": "sliding_window", "final_logit_softcapping": "final_logit_softcapping",
+      ],
+      constants: ["hidden_activation": "gelu_pytorch_tanh"]),
+    .init(
+      name: "gemma3n", modelType: "gemma3n_text",
+      modules: secondInput.merging([
+        "altup_correct_coef": "altup.correction_coefs", "altup_predict_coef": "altup.prediction_coefs",
+        "altup_router": "altup.modality_router", "altup_router_norm": "altup.router_norm",
+        "laurel_l": "laurel.linear_left", "laurel_r": "laurel.linear_right",
+        "laurel_post_norm": "laurel.post_laurel_norm",
+      ]) { $1 },
+      parameters: ["altup_correct_scale.weight": "altup.correct_output_scale"],
+      outer: secondEmbedding.merging([
+        "altup_proj": "model.altup_projections", "altup_unembd_proj": "model.altup_unembed_projections",
+      ]) { $1 },
+      settings: [
+        "altup.num_inputs": "altup_num_inputs", "altup.active_idx": "altup_active_idx",
         "attention.shared_kv_layers": "num_kv_shared_layers",
         "embedding_length_per_layer_input": "hidden_size_per_layer_input",
         "attention.sliding_window": "sliding_window", "final_logit_softcapping": "final_logit_softcapping",

@@ -250,6 +250,7 @@ struct GGUFConfig {
         try readLayerTypes(period: 6)
       }
     case "phi3": set("sliding_window", try positive("attention.sliding_window"))
+    case "gemma3n": try readGemma3n()
     case "gemma4": try readGemma4()
     case "gpt-oss": try readLayerTypes(period: 2)
     case "granitehybrid":
@@ -337,6 +338,17 @@ struct GGUFConfig {
       throw fault(key("ssm.time_step_rank"), "is \(count), no divisor of ssm.inner_size = \(inner)")
     }
     set(name, inner / count)
+  }
+
+  private mutating func readGemma3n() throws(CheckpointError) {
+    try readLayerTypes(period: 5)
+    set("rope_local_base_freq", float("rope.freq_base_swa") ?? 10_000)
+    set("laurel_rank", shape("blk.0.laurel_l.weight")?.first)
+    set("vocab_size_per_layer_input", shape("per_layer_token_embd.weight")?.first)
+    // The file has how many standard deviations above the mean counts, config.json the share below it.
+    let deviations = file.numbers(key("activation_sparsity_scale")) ?? []
+    object["activation_sparsity_pattern"] = .array(
+      deviations.map { .double($0.isFinite ? (1 + erf($0 / 2.0.squareRoot())) / 2 : 0) })
   }
 
   private mutating func readGemma4() throws(CheckpointError) {

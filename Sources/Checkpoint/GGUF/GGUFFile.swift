@@ -35,9 +35,9 @@ package final class GGUFFile: Sendable {
     let name: String
     let storage: Storage
     /// Outermost dimension first, as in safetensors.
-    let shape: [Int]
+    var shape: [Int]
     /// In the file.
-    let range: Range<Int>
+    var range: Range<Int>
   }
 
   package let path: String

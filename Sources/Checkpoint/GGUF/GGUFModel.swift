@@ -44,13 +44,18 @@ struct GGUFModel {
     self.config = .object(config.object)
     var shards: [GGUFShard] = []
     for file in files {
-      let entries = file.tensors.map { tensor in
+      let entries = file.tensors.flatMap { tensor in
         guard let place = architecture.place(of: tensor.name) else {
-          return GGUFShard.Entry(name: tensor.name, tensor: tensor, change: .none)
+          return [GGUFShard.Entry(name: tensor.name, tensor: tensor, change: .none)]
         }
-        return GGUFShard.Entry(
-          name: place.name, tensor: tensor,
-          change: Self.change(tensor, place.module, architecture, config))
+        guard tensor.shape.count < 3 || tensor.name.hasPrefix("blk.") else {
+          return Self.parts(of: tensor, place.name)
+        }
+        return [
+          GGUFShard.Entry(
+            name: place.name, tensor: tensor,
+            change: Self.change(tensor, place.module, architecture, config))
+        ]
       }
       for entry in entries {
         guard case .unread(let type) = entry.tensor.storage else { continue }
@@ -67,6 +72,19 @@ struct GGUFModel {
 
   static func fault(_ file: GGUFFile, _ key: String, _ problem: String) -> CheckpointError {
     .badValue(file: file.path, key: key, problem: problem)
+  }
+
+  /// Outside of layers a stack of matrices is several modules with numbers.
+  private static func parts(of tensor: GGUFFile.Tensor, _ name: String) -> [GGUFShard.Entry] {
+    let (module, ending) = (name.split(separator: ".").dropLast().joined(separator: "."), "weight")
+    let count = max(1, tensor.shape[0])
+    let size = tensor.range.count / count
+    return (0..<count).map { index in
+      var part = tensor
+      part.shape = Array(tensor.shape.dropFirst())
+      part.range = tensor.range.lowerBound + index * size..<tensor.range.lowerBound + (index + 1) * size
+      return GGUFShard.Entry(name: "\(module).\(index).\(ending)", tensor: part, change: .none)
+    }
   }
 
   private static func change(
