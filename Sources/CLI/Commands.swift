@@ -80,6 +80,11 @@ extension Command {
       usage: "mlxserve search FOLDER \"what you look for\" [flags]",
       groups: [Flags.search], takesNames: true, run: SearchCommand.run),
     Command(
+      name: "mcp", section: .search,
+      summary: "give folders of notes to assistants, as tools that search and read",
+      usage: "mlxserve mcp FOLDER... [flags] | mlxserve mcp install [CLIENT FOLDER...]",
+      groups: [Flags.notes], takesNames: true, words: ["install"], run: MCPCommand.run),
+    Command(
       name: "embed", section: .search,
       summary: "print vectors of texts, or how similar the texts are",
       usage: "mlxserve embed MODEL [TEXT...] [flags]",

@@ -19,7 +19,7 @@ package final class App: Sendable {
   private let records: Bool
 
   /// The wires that write errors in a shape of their own.
-  private static let wires: [Wire] = [.messages, .ollama, .llama, .tei]
+  private static let wires: [Wire] = [.messages, .ollama, .llama, .tei, .mcp]
 
   /// The wire whose words the answers to a request are in.
   static func wire(of request: Request?) -> Wire {
@@ -65,6 +65,7 @@ package final class App: Sendable {
       TEIRoutes.table(server),
       ResponsesRoute.table(server, jobs), ConversationsRoute.table(server), DebugRoute.table(server),
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
+      MCPRoute.table(server, worker),
       BatchesRoute.table(server, batches), MessageBatchesRoute.table(server, batches),
     ]
     // These two tell of all routes, and of themselves.

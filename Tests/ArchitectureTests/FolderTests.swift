@@ -29,7 +29,7 @@ private let folders: [(module: String, order: [String])] = [
     "Server",
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
-      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores",
+      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores", "MCP",
       "Batches", "Responses",
       "Document", "Operations",
     ]

@@ -132,6 +132,7 @@ def test_real_requests_and_answers_follow_the_document(s):
         ("post", "/tokenize", {"prompt": "x", "return_token_strs": True}),
         ("post", "/tokenize", {"messages": user}),
         ("post", "/detokenize", {"tokens": [1, 2]}),
+        ("post", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
         ("post", "/apply-template", {"messages": user}),
     ]
     reached = set()

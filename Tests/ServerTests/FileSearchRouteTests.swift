@@ -14,7 +14,7 @@ import Wire
 @testable import Server
 
 /// As `FakeEncoder`, but what somebody waits for has no vector while the gate is closed.
-private final class GatedEncoder: EmbeddingService {
+final class GatedEncoder: EmbeddingService {
   let isOpen = Monitor(true)
   /// Requests that wait for the gate.
   let waiting = Monitor(0)
@@ -34,7 +34,7 @@ private final class GatedEncoder: EmbeddingService {
 }
 
 /// A server with a chat model, an encoder, and a store of files.
-private struct Desk {
+struct StoreDesk {
   let service: FakeService
   let encoder = GatedEncoder()
   let app: App
@@ -126,7 +126,7 @@ private struct Desk {
 private let search =
   #"<tool_call>{"name": "file_search", "arguments": {"queries": ["what to pack"]}}</tool_call>"#
 
-private func scripted(_ texts: String...) -> FakeService {
+func scripted(_ texts: String...) -> FakeService {
   FakeService(maxContext: 6_000) { _, number in Script(text: texts[min(number, texts.count - 1)]) }
 }
 
@@ -136,7 +136,7 @@ private func kinds(_ answer: Answer) -> [String] {
 
 @Suite struct FileSearchRouteTests {
   @Test func `a search without memory for its scores is refused, and goes on where there is some`() throws {
-    let desk = try Desk(["alps": "what to pack: wax"], scripted("x"))
+    let desk = try StoreDesk(["alps": "what to pack: wax"], scripted("x"))
     defer { desk.end() }
     func search() throws -> Answer {
       try desk.app.send("POST", "/v1/vector_stores/\(desk.store)/search", body: #"{"query":"pack"}"#)
@@ -150,7 +150,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `citations leave the text, and stand where it was, counted in scalars`() throws {
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["alps": "what to pack: wax", "tea": "tea needs water"],
       scripted(search, "😀 Bring wax.[[1]] Then tea.[[2]][[2]] And [[9]], [[x]]."))
     defer { desk.end() }
@@ -169,7 +169,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `instructions, other tools and reasoning are beside what was found`() throws {
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["alps": "the code word is planted-7391"],
       scripted("<think>\nhm\n</think>\n\n" + search, "It is planted-7391.[[1]]"))
     defer { desk.end() }
@@ -181,14 +181,14 @@ private func kinds(_ answer: Answer) -> [String] {
     }
     #expect(!desk.prompt(0).contains("planted-7391"))
     // Without a call the model answers at once, and no item says otherwise.
-    let plain = try Desk(["alps": "words"], scripted("Hello."))
+    let plain = try StoreDesk(["alps": "words"], scripted("Hello."))
     defer { plain.end() }
     #expect(try kinds(plain.ask(#""input":"x""#)) == ["message"])
   }
 
   @Test func `a file cannot spell a special token`() throws {
     func specials(_ text: String) throws -> Int {
-      let desk = try Desk(["note": text], scripted(search, "Done."))
+      let desk = try StoreDesk(["note": text], scripted(search, "Done."))
       defer { desk.end() }
       _ = try desk.ask(#""input":"x""#)
       #expect(desk.prompt(1).contains(text))
@@ -204,7 +204,7 @@ private func kinds(_ answer: Answer) -> [String] {
     let long = { (letter: String) in
       (0..<60).map { "\(letter) word \($0)." }.joined(separator: " ")
     }
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["a": long("a"), "b": long("b"), "c": long("c"), "d": long("d")], scripted(search, "Done."))
     defer { desk.end() }
     let answer = try desk.ask(#""input":"x","include":["file_search_call.results"]"#)
@@ -212,7 +212,7 @@ private func kinds(_ answer: Answer) -> [String] {
     // A quarter of 6,000 tokens, of which each byte is one.
     #expect((1...2).contains(found.count) && kinds(answer).last == "message")
     #expect(desk.service.requests[1].promptTokens.count < 6_000)
-    let small = try Desk(
+    let small = try StoreDesk(
       ["a": long("a")],
       FakeService(maxContext: 1_400) { _, number in Script(text: number == 0 ? search : "Done.") })
     defer { small.end() }
@@ -223,20 +223,20 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a model that only searches is stopped after four searches`() throws {
-    let desk = try Desk(["a": "some words"], scripted(search))
+    let desk = try StoreDesk(["a": "some words"], scripted(search))
     defer { desk.end() }
     let answer = try desk.ask(#""input":"x""#)
     #expect(kinds(answer) == [String](repeating: "file_search_call", count: 4) + ["message"])
     #expect(answer.json["status"] == "completed")
-    let bounded = try Desk(["a": "some words"], scripted(search))
+    let bounded = try StoreDesk(["a": "some words"], scripted(search))
     defer { bounded.end() }
     #expect(
       try kinds(bounded.ask(#""input":"x","max_tool_calls":1"#)) == ["file_search_call", "message"])
   }
 
   @Test func `what the next generation is refused for is told as it is`() throws {
-    func second(_ error: InferenceError) throws -> Desk {
-      try Desk(
+    func second(_ error: InferenceError) throws -> StoreDesk {
+      try StoreDesk(
         ["a": "some words"],
         FakeService(maxContext: 6_000) { _, number in
           number == 0 ? Script(text: search) : Script(submitError: error)
@@ -273,7 +273,7 @@ private func kinds(_ answer: Answer) -> [String] {
   @Test func `a prompt that a search made too long is told with its tokens`() throws {
     let words = (0..<60).map { "word \($0)." }.joined(separator: " ")
     // Three searches, each with its call, add a third of the context each.
-    let desk = try Desk(["a": words], FakeService(maxContext: 2_000) { _, _ in Script(text: search) })
+    let desk = try StoreDesk(["a": words], FakeService(maxContext: 2_000) { _, _ in Script(text: search) })
     defer { desk.end() }
     let error = try desk.chat().json["error"]
     #expect(desk.service.requests.count == 3)
@@ -320,7 +320,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `the next response knows what was found`() throws {
-    let desk = try Desk(["a": "the code word is planted-7391"], scripted(search, "Done.", "Again."))
+    let desk = try StoreDesk(["a": "the code word is planted-7391"], scripted(search, "Done.", "Again."))
     defer { desk.end() }
     let first = try desk.ask(#""input":"x""#)
     let id = try #require(first.json["id"]?.stringValue)
@@ -334,7 +334,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a response that is cancelled while it searches ends, and its search with it`() throws {
-    let desk = try Desk(["a": "some words"], scripted(search, "Done."))
+    let desk = try StoreDesk(["a": "some words"], scripted(search, "Done."))
     defer { desk.end() }
     desk.encoder.isOpen.withLock { $0 = false }
     let queued = try desk.ask(#""input":"x","background":true"#)
@@ -355,7 +355,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a newer search of a session ends the one before`() throws {
-    let desk = try Desk(["a": "some words"], scripted("x"))
+    let desk = try StoreDesk(["a": "some words"], scripted("x"))
     defer { desk.end() }
     desk.encoder.isOpen.withLock { $0 = false }
     let first = Monitor<Answer?>(nil)
@@ -379,7 +379,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a chat goes on with what was found, and cites it`() throws {
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["alps": "what to pack: wax", "tea": "tea needs water"],
       scripted("Let me look. " + search, "😀 Bring wax.[[1]] Then tea.[[2]][[2]] And [[9]]."))
     defer { desk.end() }
@@ -401,7 +401,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a streamed chat says the same, and one end`() throws {
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["alps": "what to pack: wax"], scripted(search, "Bring wax.[[1]]", search, "Bring wax.[[1]]"))
     defer { desk.end() }
     let message = try desk.chat().json["choices"]?[0]?["message"]
@@ -421,7 +421,7 @@ private func kinds(_ answer: Answer) -> [String] {
   }
 
   @Test func `a chat's own functions come first, and searches have an end`() throws {
-    let desk = try Desk(
+    let desk = try StoreDesk(
       ["a": "some words"],
       scripted(search + #"<tool_call>{"name": "get_weather", "arguments": {}}</tool_call>"#))
     defer { desk.end() }
@@ -430,7 +430,7 @@ private func kinds(_ answer: Answer) -> [String] {
     #expect(choice?["finish_reason"] == "tool_calls")
     #expect(choice?["message"]?["tool_calls"]?.arrayValue?.count == 1)
     #expect(choice?["message"]?["file_search_calls"] == nil)
-    let endless = try Desk(["a": "some words"], scripted(search))
+    let endless = try StoreDesk(["a": "some words"], scripted(search))
     defer { endless.end() }
     let last = try endless.chat().json["choices"]?[0]
     #expect(
@@ -443,7 +443,7 @@ private func kinds(_ answer: Answer) -> [String] {
   ])
   func `what is told of one generation alone is refused beside a search`(member: String, field: String) throws
   {
-    let desk = try Desk(["a": "some words"], scripted("x"))
+    let desk = try StoreDesk(["a": "some words"], scripted("x"))
     defer { desk.end() }
     let answer = try desk.chat(member)
     #expect(answer.status == 400 && answer.json["error"]?["param"] == .string(field))

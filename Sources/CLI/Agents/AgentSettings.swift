@@ -62,20 +62,22 @@ struct AgentFile {
 
   /// - Throws: `AgentError` where the file has what this program must not touch.
   init(_ file: Agent.SettingsFile, _ facts: AgentFacts, home: String) throws {
-    let named = home + file.path.dropFirst()
-    // A link stays one.
-    path = File.resolved(named) ?? named
-    let text =
-      File.exists(path) ? String(validating: try File.read(path, limit: Self.limit), as: UTF8.self) : ""
-    before = File.exists(path) ? text : nil
-    guard file.isJSON else {
-      after = facts.filled(file.content, quotes: true)
-      if let text = before, text != after { throw AgentError.ownText(path, after) }
+    guard !file.isJSON else {
+      self = try AgentFile(file.path, facts.filled(try JSONValue(parsing: file.content)), home: home)
       return
     }
-    let own = facts.filled(try JSONValue(parsing: file.content))
-    guard let text, !text.utf8.isEmpty else {
-      guard text != nil else { throw AgentError.notPlain(path, own.indented) }
+    after = facts.filled(file.content, quotes: true)
+    (path, before) = try Self.present(file.path, home: home, wanted: after)
+    if let text = before, text != after { throw AgentError.ownText(path, after) }
+  }
+
+  /// A file of JSON that is to have something.
+  ///
+  /// - Parameter named: begins with `~/`.
+  init(_ named: String, _ own: JSONValue, home: String) throws {
+    (path, before) = try Self.present(named, home: home, wanted: own.indented)
+    let text = before ?? ""
+    guard !text.utf8.isEmpty else {
       after = Self.text(own, like: "")
       return
     }
@@ -83,6 +85,20 @@ struct AgentFile {
     let merged = Self.merged(present, own)
     // What is there already stays as it is written.
     after = merged == present ? text : Self.text(merged, like: text)
+  }
+
+  /// A file as it is; its text is nil where there is none.
+  private static func present(
+    _ named: String, home: String, wanted: String
+  ) throws -> (path: String, text: String?) {
+    let whole = home + named.dropFirst()
+    // A link stays one.
+    let path = File.resolved(whole) ?? whole
+    guard File.exists(path) else { return (path, nil) }
+    guard let text = String(validating: try File.read(path, limit: limit), as: UTF8.self) else {
+      throw AgentError.notPlain(path, wanted)
+    }
+    return (path, text)
   }
 
   /// JSON in lines, indented as a text is.

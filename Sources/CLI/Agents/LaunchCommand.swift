@@ -145,7 +145,7 @@ enum LaunchCommand {
   // MARK: What is done
 
   /// False where it was not to be.
-  private static func write(_ files: [AgentFile], _ flags: ParsedFlags) throws -> Bool {
+  static func write(_ files: [AgentFile], _ flags: ParsedFlags) throws -> Bool {
     guard !files.isEmpty else { return true }
     if !flags.isSet("write") {
       guard Terminal.inputIsTerminal, Terminal.errorIsTerminal else {

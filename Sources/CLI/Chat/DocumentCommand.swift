@@ -8,6 +8,7 @@ import JSON
 import Pipeline
 import Platform
 import Search
+import Wire
 
 enum DocumentCommand {
   /// Most bytes of a file.

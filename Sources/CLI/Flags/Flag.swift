@@ -119,6 +119,7 @@ enum UsageError: Error, Equatable, CustomStringConvertible {
       "name a folder and say what to look for: mlxserve search ~/notes \"what I look for\""
     case .missingArgument("QUERY"):
       "say what to look for: mlxserve search ~/notes \"what I look for\""
+    case .missingArgument("NOTES"): "name a folder of notes: mlxserve mcp ~/notes"
     case .missingArgument("FILE"): "name a file: mlxserve ask FILE \"question\", mlxserve read FILE..."
     case .missingArgument("QUESTION"): "there is no question: give one after the file, or by standard input"
     case .missingArgument: "name a model: a folder, a short name such as qwen3:0.6b, or OWNER/NAME"

@@ -416,6 +416,19 @@ enum Flags {
       "rerank MODEL", .text,
       "reranker that orders the first results: its folder, or a name such as ms-marco-minilm"))
 
+  static let notes = FlagGroup(
+    "Notes",
+    of: search.flags.filter {
+      ["model", "threads", "no-update", "all-files", "index-dir", "rerank"].contains($0.name)
+    } + [
+      Flag(
+        "answer-model MODEL", .text, default: "none: no tool 'ask'",
+        "model that answers questions from the notes: its folder, a short name or OWNER/NAME"),
+      Flag("name NAME", .text, default: "notes", "with install: what the program calls the server"),
+      Flag("print", .toggle, "with install: only show what the program has to know"),
+      Flag("write", .toggle, "with install: write it without asking; what was there is kept beside it"),
+    ])
+
   static let embed = FlagGroup(
     "Vectors",
     Flag("query", .toggle, "the texts are questions: add what the model wants before them"),

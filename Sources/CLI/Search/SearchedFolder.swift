@@ -34,19 +34,42 @@ enum SearchFolderError: Error, CustomStringConvertible {
   }
 }
 
+/// Models of searches, each loaded once.
+final class SearchModels: Sendable {
+  private let loaded = Monitor<[String: LoadedModel]>([:])
+
+  func model(_ path: String, _ flags: ParsedFlags) throws -> LoadedModel {
+    if let model = loaded.withLock({ $0[path] }) { return model }
+    var configuration = EngineConfiguration(
+      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+    configuration.version = Version.text
+    let (model, _) = try Terminal.showingProgress("loading \(path)") { try LoadedModel.open(configuration) }
+    loaded.withLock { $0[path] = model }
+    return model
+  }
+}
+
 /// An open index of a folder.
 struct SearchedFolder {
   let folder: String
   private let encoder: ModelEncoder
-  private let writable: VectorIndex?
-  private let fixed: IndexView?
+  private var writable: VectorIndex?
+  private var fixed: IndexView?
   private let reranker: ModelReranker?
 
   /// What is searched.
   var index: IndexView { writable?.view ?? fixed ?? emptyView }
 
   /// Opens the index, or makes it; with a bar on a terminal while it takes time.
-  init(_ folder: String, _ flags: ParsedFlags) throws {
+  ///
+  /// - Parameters:
+  ///   - models: those that are loaded already.
+  ///   - isAgain: whether what is to be told of the folder was told before.
+  ///   - progress: told how far its update is.
+  init(
+    _ folder: String, _ flags: ParsedFlags, models: SearchModels = SearchModels(), isAgain: Bool = false,
+    progress: (FolderProgress) -> Void = { _ in }
+  ) throws {
     self.folder = folder
     let shelf = try IndexShelf(flags)
     let home = try shelf.makeHome(of: folder)
@@ -54,18 +77,20 @@ struct SearchedFolder {
     guard let model = named.map({ File.resolved($0) ?? $0 }) ?? shelf.model(home) else {
       throw SearchFolderError.noModel
     }
-    var configuration = EngineConfiguration(
-      modelPath: model, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.version = Version.text
-    let (loaded, _) = try Terminal.showingProgress("loading \(model)") { try LoadedModel.open(configuration) }
-    guard let encoder = ModelEncoder(loaded, isBackground: false) else {
+    guard let encoder = ModelEncoder(try models.model(model, flags), isBackground: false) else {
       throw SearchFolderError.notAnEncoder(model)
     }
     self.encoder = encoder
-    reranker = try Self.reranker(flags)
+    reranker = try flags.text("rerank").map { name in
+      let path = try ModelLocator.folder(name, flags)
+      guard let reranker = ModelReranker(try models.model(path, flags)) else {
+        throw SearchFolderError.notAReranker(path)
+      }
+      return reranker
+    }
     let place = home + "/index-" + encoder.fingerprint.prefix(16)
     if flags.isSet("rebuild") { try IndexShelf.clear(place) }
-    let opened = try Self.open(place, encoder)
+    let opened = try Self.open(place, encoder, tells: !isAgain)
     writable = opened.writable
     fixed = opened.fixed
     guard let writable else { return }
@@ -75,22 +100,25 @@ struct SearchedFolder {
         "\(loss); what was in it is read again from the folder, and what was imported has to come again")
     }
     guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
-    try update(flags)
+    try update(flags, isAgain, progress)
   }
 
-  private static func reranker(_ flags: ParsedFlags) throws -> ModelReranker? {
-    guard let path = try flags.text("rerank").map({ try ModelLocator.folder($0, flags) }) else { return nil }
-    var configuration = EngineConfiguration(
-      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.version = Version.text
-    let (loaded, _) = try Terminal.showingProgress("loading \(path)") { try LoadedModel.open(configuration) }
-    guard let reranker = ModelReranker(loaded) else { throw SearchFolderError.notAReranker(path) }
-    return reranker
+  /// Whether a folder was indexed before, so that its model need not be named.
+  static func modelIsKnown(_ folder: String, _ flags: ParsedFlags) throws -> Bool {
+    let shelf = try IndexShelf(flags)
+    return shelf.model(try shelf.makeHome(of: folder)) != nil
+  }
+
+  /// What is known now, so that other processes can change the index.
+  var released: SearchedFolder {
+    var folder = self
+    (folder.fixed, folder.writable) = (index, nil)
+    return folder
   }
 
   /// The index, or what another process has of it so far.
   private static func open(
-    _ place: String, _ encoder: ModelEncoder
+    _ place: String, _ encoder: ModelEncoder, tells: Bool
   ) throws -> (writable: VectorIndex?, fixed: IndexView?) {
     do throws(IndexError) {
       let index = try VectorIndex(
@@ -100,14 +128,18 @@ struct SearchedFolder {
       guard case .system(let reason) = error, case .file(_, let path, let code) = reason, code == EWOULDBLOCK,
         path.hasSuffix("/lock")
       else { throw error }
-      Terminal.printError("another process is indexing this folder: what it has so far is searched")
+      if tells {
+        Terminal.printError("another process is indexing this folder: what it has so far is searched")
+      }
       return (nil, try VectorIndex.snapshot(folder: place)?.view)
     }
   }
 
   private var emptyView: IndexView { IndexView(dimensions: encoder.dimensions) }
 
-  private func update(_ flags: ParsedFlags) throws {
+  private func update(
+    _ flags: ParsedFlags, _ isAgain: Bool, _ progress: (FolderProgress) -> Void
+  ) throws {
     guard let writable else { return }
     var rules = FolderIndex.Rules()
     rules.includesIgnored = flags.isSet("all-files")
@@ -117,9 +149,11 @@ struct SearchedFolder {
     defer { bar.clear() }
     let report = try FolderIndex(folder, index: writable, encoder: encoder, rules: rules).update(progress: {
       state in
+      progress(state)
       bar.show(state.bytesDone, of: state.bytes, Self.words(state, Instant.now.seconds(since: begin)))
     })
     bar.clear()
+    guard !isAgain else { return }
     if report.renewed {
       Terminal.printError(
         Terminal.dimmedError(
@@ -244,8 +278,7 @@ struct ResultPrinter {
     }
     var places = FilePlaces(notes.folder, view: notes.index)
     for (number, result) in results.enumerated() {
-      let offset = byteOffset(result)
-      let place = places.place(of: result.passage, at: offset)
+      let place = places.place(of: result.passage, at: result.sentenceOffset)
       flags.isSet("json") ? printJSON(result, place) : printText(result, number + 1, place)
     }
   }
@@ -257,13 +290,6 @@ struct ResultPrinter {
   }
 
   private static let leastScore: Float = 0.15
-
-  private func byteOffset(_ result: SearchResult) -> Int {
-    guard let sentence = result.why?.sentence else { return 0 }
-    let scalars = String(decoding: result.passage.text, as: UTF8.self).unicodeScalars.prefix(
-      sentence.range.lowerBound)
-    return scalars.reduce(0) { $0 + UTF8.width($1) }
-  }
 
   private func printJSON(_ result: SearchResult, _ place: FilePlace?) {
     let number: JSONValue =

@@ -25,8 +25,12 @@ package struct FilePlaces {
   }
 
   /// The place of a byte of a passage; nil where the file has changed since it was indexed, or is gone.
-  package mutating func place(of passage: StoredPassage, at offset: Int) -> FilePlace? {
-    let name = passage.document.key
+  ///
+  /// - Parameter name: of the file, where the index calls it otherwise.
+  package mutating func place(
+    of passage: StoredPassage, at offset: Int, named name: String? = nil
+  ) -> FilePlace? {
+    let name = name ?? passage.document.key
     if FileReader.ending(of: name) == "pdf" {
       return .page(1 + count(of: 0x0C, before: offset, of: passage))
     }

@@ -60,6 +60,13 @@ package struct SearchResult: Sendable {
   package var score: Float
   package var parts: ScoreParts
   package var why: Why?
+
+  /// Bytes of the passage before its best sentence; 0 without one.
+  package var sentenceOffset: Int {
+    guard let sentence = why?.sentence else { return 0 }
+    return String(decoding: passage.text, as: UTF8.self).unicodeScalars.prefix(sentence.range.lowerBound)
+      .reduce(0) { $0 + UTF8.width($1) }
+  }
 }
 
 /// What a search took, seconds.

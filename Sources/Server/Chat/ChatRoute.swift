@@ -21,7 +21,7 @@ struct ChatRoute {
   }
 
   /// Everything that can be known to be wrong is refused here, before the head of a stream is sent.
-  private func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
+  func respond(to http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let form = try http.chatForm(server.limits, context.memory)
     let scope = try server.request(form.body, for: context)
     let body = try RequestFiles(scope, isUnwanted: context.isClientGone).read(form.body)
