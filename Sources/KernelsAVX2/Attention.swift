@@ -8,52 +8,34 @@ package func attentionScores(
   _ queries: Activations, _ block: FloatBlock, into out: UnsafeMutablePointer<Float>
 ) {
   let (base, stride, keys, headDim) = (queries.base, queries.stride, block.base, block.headDim)
-  let zero = _mm256_setzero_ps()
+  let none = registers(of: _mm256_setzero_ps())
   var r = 0
   // Two rows share the loads of the keys: one alone is bound by them.
   while r + 2 <= queries.count {
     let (q, p) = (base + r * stride, base + (r + 1) * stride)
-    var (a0, b0, c0, e0) = (zero, zero, zero, zero)
-    var (a1, b1, c1, e1) = (zero, zero, zero, zero)
+    var (first, second) = (none, none)
     for d in 0..<headDim {
       let (s, t) = (_mm256_set1_ps(q[d]), _mm256_set1_ps(p[d]))
-      let (k0, k1) = (load(keys, blockTokens * d), load(keys, blockTokens * d + 8))
-      a0 = _mm256_fmadd_ps(s, k0, a0)
-      a1 = _mm256_fmadd_ps(t, k0, a1)
-      b0 = _mm256_fmadd_ps(s, k1, b0)
-      b1 = _mm256_fmadd_ps(t, k1, b1)
-      let (k2, k3) = (load(keys, blockTokens * d + 16), load(keys, blockTokens * d + 24))
-      c0 = _mm256_fmadd_ps(s, k2, c0)
-      c1 = _mm256_fmadd_ps(t, k2, c1)
-      e0 = _mm256_fmadd_ps(s, k3, e0)
-      e1 = _mm256_fmadd_ps(t, k3, e1)
+      for i in 0..<4 {
+        let key = load(keys, blockTokens * d + 8 * i)
+        set(&first, i, _mm256_fmadd_ps(s, key, get(&first, i)))
+        set(&second, i, _mm256_fmadd_ps(t, key, get(&second, i)))
+      }
     }
-    let target = out + blockTokens * r
-    _mm256_storeu_ps(target, a0)
-    _mm256_storeu_ps(target + 8, b0)
-    _mm256_storeu_ps(target + 16, c0)
-    _mm256_storeu_ps(target + 24, e0)
-    _mm256_storeu_ps(target + 32, a1)
-    _mm256_storeu_ps(target + 40, b1)
-    _mm256_storeu_ps(target + 48, c1)
-    _mm256_storeu_ps(target + 56, e1)
+    for i in 0..<4 {
+      _mm256_storeu_ps(out + blockTokens * r + 8 * i, get(&first, i))
+      _mm256_storeu_ps(out + blockTokens * (r + 1) + 8 * i, get(&second, i))
+    }
     r += 2
   }
   while r < queries.count {
     let q = base + r * stride
-    var (a, b, c, e) = (zero, zero, zero, zero)
+    var sums = none
     for d in 0..<headDim {
       let s = _mm256_set1_ps(q[d])
-      a = _mm256_fmadd_ps(s, load(keys, blockTokens * d), a)
-      b = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 8), b)
-      c = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 16), c)
-      e = _mm256_fmadd_ps(s, load(keys, blockTokens * d + 24), e)
+      for i in 0..<4 { set(&sums, i, _mm256_fmadd_ps(s, load(keys, blockTokens * d + 8 * i), get(&sums, i))) }
     }
-    let target = out + blockTokens * r
-    _mm256_storeu_ps(target, a)
-    _mm256_storeu_ps(target + 8, b)
-    _mm256_storeu_ps(target + 16, c)
-    _mm256_storeu_ps(target + 24, e)
+    for i in 0..<4 { _mm256_storeu_ps(out + blockTokens * r + 8 * i, get(&sums, i)) }
     r += 1
   }
 }
@@ -75,53 +57,23 @@ private func accumulate(_ rows: AttentionRows, _ r: Int, _ block: FloatBlock) {
   var d = 0
   // Eight chains of dependent additions hide each other's latency; four do not.
   while d + 64 <= headDim {
-    var t0 = _mm256_mul_ps(load(out, d), scale)
-    var t1 = _mm256_mul_ps(load(out, d + 8), scale)
-    var t2 = _mm256_mul_ps(load(out, d + 16), scale)
-    var t3 = _mm256_mul_ps(load(out, d + 24), scale)
-    var t4 = _mm256_mul_ps(load(out, d + 32), scale)
-    var t5 = _mm256_mul_ps(load(out, d + 40), scale)
-    var t6 = _mm256_mul_ps(load(out, d + 48), scale)
-    var t7 = _mm256_mul_ps(load(out, d + 56), scale)
+    var sums = registers(of: scale)
+    for i in 0..<8 { set(&sums, i, _mm256_mul_ps(load(out, d + 8 * i), scale)) }
     for j in from..<to {
-      let weight = _mm256_set1_ps(weights[j])
-      let row = values + j * headDim
-      t0 = _mm256_fmadd_ps(weight, load(row, d), t0)
-      t1 = _mm256_fmadd_ps(weight, load(row, d + 8), t1)
-      t2 = _mm256_fmadd_ps(weight, load(row, d + 16), t2)
-      t3 = _mm256_fmadd_ps(weight, load(row, d + 24), t3)
-      t4 = _mm256_fmadd_ps(weight, load(row, d + 32), t4)
-      t5 = _mm256_fmadd_ps(weight, load(row, d + 40), t5)
-      t6 = _mm256_fmadd_ps(weight, load(row, d + 48), t6)
-      t7 = _mm256_fmadd_ps(weight, load(row, d + 56), t7)
+      let (weight, row) = (_mm256_set1_ps(weights[j]), values + j * headDim)
+      for i in 0..<8 { set(&sums, i, _mm256_fmadd_ps(weight, load(row, d + 8 * i), get(&sums, i))) }
     }
-    _mm256_storeu_ps(out + d, t0)
-    _mm256_storeu_ps(out + d + 8, t1)
-    _mm256_storeu_ps(out + d + 16, t2)
-    _mm256_storeu_ps(out + d + 24, t3)
-    _mm256_storeu_ps(out + d + 32, t4)
-    _mm256_storeu_ps(out + d + 40, t5)
-    _mm256_storeu_ps(out + d + 48, t6)
-    _mm256_storeu_ps(out + d + 56, t7)
+    for i in 0..<8 { _mm256_storeu_ps(out + d + 8 * i, get(&sums, i)) }
     d += 64
   }
   while d + 32 <= headDim {
-    var t0 = _mm256_mul_ps(load(out, d), scale)
-    var t1 = _mm256_mul_ps(load(out, d + 8), scale)
-    var t2 = _mm256_mul_ps(load(out, d + 16), scale)
-    var t3 = _mm256_mul_ps(load(out, d + 24), scale)
+    var sums = registers(of: scale)
+    for i in 0..<4 { set(&sums, i, _mm256_mul_ps(load(out, d + 8 * i), scale)) }
     for j in from..<to {
-      let weight = _mm256_set1_ps(weights[j])
-      let row = values + j * headDim
-      t0 = _mm256_fmadd_ps(weight, load(row, d), t0)
-      t1 = _mm256_fmadd_ps(weight, load(row, d + 8), t1)
-      t2 = _mm256_fmadd_ps(weight, load(row, d + 16), t2)
-      t3 = _mm256_fmadd_ps(weight, load(row, d + 24), t3)
+      let (weight, row) = (_mm256_set1_ps(weights[j]), values + j * headDim)
+      for i in 0..<4 { set(&sums, i, _mm256_fmadd_ps(weight, load(row, d + 8 * i), get(&sums, i))) }
     }
-    _mm256_storeu_ps(out + d, t0)
-    _mm256_storeu_ps(out + d + 8, t1)
-    _mm256_storeu_ps(out + d + 16, t2)
-    _mm256_storeu_ps(out + d + 24, t3)
+    for i in 0..<4 { _mm256_storeu_ps(out + d + 8 * i, get(&sums, i)) }
     d += 32
   }
   while d < headDim {

@@ -10,7 +10,7 @@ import _Builtin_intrinsics.intel
 
 /// What the elements of a group are looked up in or multiplied with. The second register is the upper half of a table.
 @inline(__always)
-private func factors(
+func factors(
   _ weights: FloatingRows, _ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int
 ) -> (__m256, __m256) {
   if mode.hasFloatScales {
@@ -36,12 +36,6 @@ private func byteFactors(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ gro
   case .mxfp4: return _mm256_mul_ps(magnitudes, scale)
   case .mxfp8, .fp8, .table: return scale
   }
-}
-
-/// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
-@inline(__always)
-private func unit(_ mode: FloatingMode) -> Float {
-  mode.bits == 8 ? 256 : 1
 }
 
 /// Sixteen weights from element `c` on; of E4M3 elements 2^-8 times them.
@@ -107,48 +101,21 @@ private func unpackRow(_ weights: FloatingRows, _ row: Int, _ mode: FloatingMode
   }
 }
 
-/// Four rows of weights from row `o` on, of which those that are not there repeat the last: one alone would wait for its
-/// chain of dependent multiply-adds.
+/// `total` and sixteen weights from element `c` on times theirs of x.
 @inline(__always)
-func fourRows(
-  _ weights: FloatingRows, from o: Int, _ mode: FloatingMode, _ x: UnsafePointer<Float>,
-  _ y: UnsafeMutablePointer<Float>
-) {
-  let (rowBytes, scaleRowBytes) = (weights.rowBytes, weights.scaleRowBytes)
-  let (columns, groupSize) = (weights.columns, mode.groupSize)
-  let groupBytes = groupSize * mode.bits / 8
-  let last = min(4, weights.count - o) - 1
-  let (i1, i2) = (min(1, last), min(2, last))
-  let (w0, s0) = (weights.packed + o * rowBytes, weights.scales + o * scaleRowBytes)
-  let (w1, w2, w3) = (w0 + i1 * rowBytes, w0 + i2 * rowBytes, w0 + last * rowBytes)
-  let (s1, s2, s3) = (s0 + i1 * scaleRowBytes, s0 + i2 * scaleRowBytes, s0 + last * scaleRowBytes)
-  // The same places of the next four rows, unless that is too far.
-  let ahead = rowBytes <= 2 * prefetchDistance ? 4 * rowBytes : prefetchDistance
-  let zero = _mm256_setzero_ps()
-  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
-  for group in 0..<columns / groupSize {
-    let (f0, f1) = (factors(weights, s0, mode, group), factors(weights, s1, mode, group))
-    let (f2, f3) = (factors(weights, s2, mode, group), factors(weights, s3, mode, group))
-    let start = group * groupSize
-    let at = ahead + group * groupBytes
-    prefetch(w0 + at)
-    prefetch(w1 + at)
-    prefetch(w2 + at)
-    prefetch(w3 + at)
-    for i in 0..<groupSize / 16 {
-      let c = start + 16 * i
-      let (first, second) = (load(x, c), load(x, c + 8))
-      t0 = add(sixteen(w0, c, mode, f0), first, second, t0)
-      t1 = add(sixteen(w1, c, mode, f1), first, second, t1)
-      t2 = add(sixteen(w2, c, mode, f2), first, second, t2)
-      t3 = add(sixteen(w3, c, mode, f3), first, second, t3)
-    }
-  }
-  let totals = sums(t0, t1, t2, t3) * unit(mode)
-  for i in 0...last { y[i] = totals[i] }
+func added(
+  _ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ factors: (__m256, __m256),
+  _ x: UnsafePointer<Float>, to total: __m256
+) -> __m256 {
+  let w = sixteen(row, c, mode, factors)
+  return _mm256_fmadd_ps(w.1, load(x, c + 8), _mm256_fmadd_ps(w.0, load(x, c), total))
 }
 
+/// The sums of rows 0 ... last, times `factor`.
 @inline(__always)
-private func add(_ w: (__m256, __m256), _ first: __m256, _ second: __m256, _ total: __m256) -> __m256 {
-  _mm256_fmadd_ps(w.1, second, _mm256_fmadd_ps(w.0, first, total))
+func store(
+  _ totals: inout FloatRegisters, times factor: Float, upTo last: Int, _ y: UnsafeMutablePointer<Float>
+) {
+  let all = sums(get(&totals, 0), get(&totals, 1), get(&totals, 2), get(&totals, 3)) * factor
+  for i in 0...last { y[i] = all[i] }
 }

@@ -9,90 +9,60 @@ package let fusedRowLimit = 2
 
 /// 4-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
 package func multiplyQ4(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
-  for o in 0..<weights.count {
-    // The format is a constant in each specialisation: no branch per group.
-    switch weights.groups.format {
-    case .f32: rowQ4(weights, o, .f32, x, y)
-    case .f16: rowQ4(weights, o, .f16, x, y)
-    case .bf16: rowQ4(weights, o, .bf16, x, y)
-    }
-  }
-}
-
-/// Row `o` of the weights, whose scales are of `format`.
-@inline(__always)
-private func rowQ4(
-  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
-) {
-  let w = weights.packed + o * weights.rowBytes
-  let scales = weights.groups.scales + o * weights.groups.rowBytes
-  let biases = weights.groups.biases + o * weights.groups.rowBytes
-  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
-  let (y, yStride) = (output.base + o, output.stride)
-  let (groupSize, columns) = (weights.groups.size, weights.columns)
-  let shifts = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)
-  let mask = _mm256_set1_epi32(15)
-  var t0 = _mm256_setzero_ps()
-  var t1 = t0
-  let x1 = x + xStride
-  var c = 0
-  for group in 0..<columns / groupSize {
-    let scale = _mm256_set1_ps(scalar(scales, format, group))
-    let bias = _mm256_set1_ps(scalar(biases, format, group))
-    prefetchAhead(w + c / 2, 64)
-    for _ in 0..<groupSize / 8 {
-      let word = (w + c / 2).loadUnaligned(as: Int32.self)
-      let q = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(word), shifts), mask)
-      let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias)
-      t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
-      if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
-      c += 8
-    }
-  }
-  y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
+  affineRows(weights, 4, x, y)
 }
 
 /// 8-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
 package func multiplyQ8(_ weights: QuantizedRows, _ x: Activations, into y: Output) {
+  affineRows(weights, 8, x, y)
+}
+
+@inline(__always)
+private func affineRows(_ weights: QuantizedRows, _ bits: Int, _ x: Activations, _ y: Output) {
   for o in 0..<weights.count {
+    // The format is a constant in each specialisation: no branch per group.
     switch weights.groups.format {
-    case .f32: rowQ8(weights, o, .f32, x, y)
-    case .f16: rowQ8(weights, o, .f16, x, y)
-    case .bf16: rowQ8(weights, o, .bf16, x, y)
+    case .f32: affineRow(weights, o, bits, .f32, x, y)
+    case .f16: affineRow(weights, o, bits, .f16, x, y)
+    case .bf16: affineRow(weights, o, bits, .bf16, x, y)
     }
   }
 }
 
 /// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
-private func rowQ8(
-  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
+private func affineRow(
+  _ weights: QuantizedRows, _ o: Int, _ bits: Int, _ format: FloatFormat, _ activations: Activations,
+  _ output: Output
 ) {
-  let w = weights.packed + o * weights.rowBytes
+  let (x, x1, xRows) = (activations.base, activations.base + activations.stride, activations.count)
+  let (w, groupSize, y) = (weights.packed + o * weights.rowBytes, weights.groups.size, output.base + o)
   let scales = weights.groups.scales + o * weights.groups.rowBytes
   let biases = weights.groups.biases + o * weights.groups.rowBytes
-  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
-  let (y, yStride) = (output.base + o, output.stride)
-  let (groupSize, columns) = (weights.groups.size, weights.columns)
-  var t0 = _mm256_setzero_ps()
-  var t1 = t0
-  let x1 = x + xStride
+  let shifts = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0)
+  @inline(__always)
+  func elements(_ c: Int) -> __m256i {
+    guard bits == 4 else {
+      return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((w + c).loadUnaligned(as: Int64.self)))
+    }
+    let word = _mm256_set1_epi32((w + c / 2).loadUnaligned(as: Int32.self))
+    return _mm256_and_si256(_mm256_srlv_epi32(word, shifts), _mm256_set1_epi32(15))
+  }
+  var (t0, t1) = (_mm256_setzero_ps(), _mm256_setzero_ps())
   var c = 0
-  for group in 0..<columns / groupSize {
+  for group in 0..<weights.columns / groupSize {
     let scale = _mm256_set1_ps(scalar(scales, format, group))
     let bias = _mm256_set1_ps(scalar(biases, format, group))
-    prefetchAhead(w + c, groupSize)
+    prefetchAhead(w + c * bits / 8, bits == 4 ? 64 : groupSize)
     for _ in 0..<groupSize / 8 {
-      let q = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((w + c).loadUnaligned(as: Int64.self)))
-      let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), scale, bias)
+      let weight = _mm256_fmadd_ps(_mm256_cvtepi32_ps(elements(c)), scale, bias)
       t0 = _mm256_fmadd_ps(weight, load(x, c), t0)
       if xRows > 1 { t1 = _mm256_fmadd_ps(weight, load(x1, c), t1) }
       c += 8
     }
   }
   y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
+  if xRows > 1 { y[output.stride] = sum(t1) }
 }
 
 /// f16 and bf16 weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.widen`, then `Reference.multiply`.
@@ -133,46 +103,34 @@ private func fourHalf(
   _ w0: UnsafeRawPointer, _ rowBytes: Int, _ rows: Int, _ format: FloatFormat, _ x: UnsafePointer<Float>,
   _ columns: Int, _ y: UnsafeMutablePointer<Float>
 ) {
+  var totals = registers(of: _mm256_setzero_ps())
   // Rows that are not there repeat the last one.
   let w1 = w0 + min(1, rows - 1) * rowBytes
   let (w2, w3) = (w0 + min(2, rows - 1) * rowBytes, w0 + (rows - 1) * rowBytes)
-  let zero = _mm256_setzero_ps()
-  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
   @inline(__always)
-  func add(_ c: Int) {
-    let source = load(x, c)
-    t0 = _mm256_fmadd_ps(widen(w0 + 2 * c, format), source, t0)
-    t1 = _mm256_fmadd_ps(widen(w1 + 2 * c, format), source, t1)
-    t2 = _mm256_fmadd_ps(widen(w2 + 2 * c, format), source, t2)
-    t3 = _mm256_fmadd_ps(widen(w3 + 2 * c, format), source, t3)
+  func add(_ source: __m256, _ weights: (_ row: UnsafeRawPointer) -> __m256) {
+    set(&totals, 0, _mm256_fmadd_ps(weights(w0), source, get(&totals, 0)))
+    set(&totals, 1, _mm256_fmadd_ps(weights(w1), source, get(&totals, 1)))
+    set(&totals, 2, _mm256_fmadd_ps(weights(w2), source, get(&totals, 2)))
+    set(&totals, 3, _mm256_fmadd_ps(weights(w3), source, get(&totals, 3)))
   }
   var c = 0
   while c + 32 <= columns {
     // The next four rows in the order of memory: four lines for the four that are read now.
     let next = w0 + 4 * rowBytes + 8 * c
-    prefetch(next)
-    prefetch(next + 64)
-    prefetch(next + 128)
-    prefetch(next + 192)
-    add(c)
-    add(c + 8)
-    add(c + 16)
-    add(c + 24)
+    for line in 0..<4 { prefetch(next + 64 * line) }
+    for i in 0..<4 { add(load(x, c + 8 * i)) { widen($0 + 2 * (c + 8 * i), format) } }
     c += 32
   }
   while c + 8 <= columns {
-    add(c)
+    add(load(x, c)) { widen($0 + 2 * c, format) }
     c += 8
   }
   if c < columns {
     let rest = columns - c
-    let source = loadTail(x, c, rest)
-    t0 = _mm256_fmadd_ps(tailHalf(w0, format, c, rest), source, t0)
-    t1 = _mm256_fmadd_ps(tailHalf(w1, format, c, rest), source, t1)
-    t2 = _mm256_fmadd_ps(tailHalf(w2, format, c, rest), source, t2)
-    t3 = _mm256_fmadd_ps(tailHalf(w3, format, c, rest), source, t3)
+    add(loadTail(x, c, rest)) { tailHalf($0, format, c, rest) }
   }
-  let sums = sums(t0, t1, t2, t3)
+  let sums = sums(get(&totals, 0), get(&totals, 1), get(&totals, 2), get(&totals, 3))
   for i in 0..<rows { y[i] = sums[i] }
 }
 

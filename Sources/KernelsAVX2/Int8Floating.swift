@@ -103,27 +103,11 @@ func prepareGroups(
 
 // MARK: Rows of weights
 
-/// As Int8Multiply's: row by row in the order of memory, for one prepared row of x or two.
 @inline(__always)
 private func allRows(
-  _ weights: FloatingRows, _ x: Int8Activations, _ output: Output, _ mode: FloatingMode, isPair: Bool
+  _ weights: FloatingRows, _ x: Int8Activations, _ y: Output, _ mode: FloatingMode, isPair: Bool
 ) {
-  let (count, y, second) = (weights.count, output.base, output.base + output.stride)
-  let zero = _mm256_setzero_ps()
-  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  var (q0, q1, q2, q3) = (zero, zero, zero, zero)
-  for o in 0..<count {
-    let (product, other) = rowProduct(weights, o, x, mode, isPair: isPair)
-    (p0, p1, p2, p3) = (p1, p2, p3, product)
-    if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
-    if o & 3 == 3 {
-      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
-      if isPair { _mm_storeu_ps(second + o - 3, sums(q0, q1, q2, q3)) }
-    } else if o >= count & ~3 {
-      y[o] = sum(product)
-      if isPair { second[o] = sum(other) }
-    }
-  }
+  storeRows(weights.count, y, isPair: isPair) { rowProduct(weights, $0, x, mode, isPair: isPair) }
 }
 
 /// Row `o` of the weights with the first row of x, or also with the second: eight lanes each, still to be summed.

@@ -127,21 +127,31 @@ func pairs8x128(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output) {
   allRows(weights, x, y, bits: 8, group: 128, isPair: true)
 }
 
-/// Row by row in the order of memory, for the first row of x or the first two; four rows share the last sums.
-///
 /// - Parameter group: as the weights have it; a constant, since a test in the loop over blocks takes two registers that
 ///   its addresses need (some 5 % of decode where memory is quick).
 @inline(__always)
 private func allRows(
-  _ weights: QuantizedRows, _ x: Int8Activations, _ output: Output, bits: Int, group: Int, isPair: Bool
+  _ weights: QuantizedRows, _ x: Int8Activations, _ y: Output, bits: Int, group: Int, isPair: Bool
 ) {
-  let (count, y, second) = (weights.count, output.base, output.base + output.stride)
+  storeRows(weights.count, y, isPair: isPair) {
+    rowProduct(weights, $0, x, bits: bits, group: group, isPair: isPair)
+  }
+}
+
+/// Row by row in the order of memory, for the first row of x or the first two; four rows share the last sums.
+///
+/// - Parameter product: of a row of weights with them: eight lanes each, still to be summed.
+@inline(__always)
+func storeRows(
+  _ count: Int, _ output: Output, isPair: Bool, product: (_ row: Int) -> (__m256, __m256)
+) {
+  let (y, second) = (output.base, output.base + output.stride)
   let zero = _mm256_setzero_ps()
   var (p0, p1, p2, p3) = (zero, zero, zero, zero)
   var (q0, q1, q2, q3) = (zero, zero, zero, zero)
   // A loop instead of four calls: inlined four times, the products exceed the compiler's budget.
   for o in 0..<count {
-    let (product, other) = rowProduct(weights, o, x, bits: bits, group: group, isPair: isPair)
+    let (product, other) = product(o)
     (p0, p1, p2, p3) = (p1, p2, p3, product)
     if isPair { (q0, q1, q2, q3) = (q1, q2, q3, other) }
     if o & 3 == 3 {

@@ -17,7 +17,7 @@ func multiplyNarrow(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output)
     let row = UnsafeRawPointer(buffer)
     for r in 0..<x.count {
       pairRow(x.base + r * x.rowBytes, columns, block, inQuarters: inQuarters, buffer)
-      let target = y.base + r * y.stride
+      let target = Output(base: y.base + r * y.stride, stride: y.stride)
       switch (weights.bits, block) {
       case (2, 32): rows2x32(weights, row, target)
       case (2, _): rows2x64(weights, row, target)
@@ -33,61 +33,50 @@ func multiplyNarrow(_ weights: QuantizedRows, _ x: Int8Activations, _ y: Output)
 }
 
 @inline(never)
-func rows2x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows2x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 2, block: 32)
 }
 
 @inline(never)
-func rows2x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows2x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 2, block: 64)
 }
 
 @inline(never)
-func rows3x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows3x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 3, block: 32)
 }
 
 @inline(never)
-func rows3x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows3x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 3, block: 64)
 }
 
 @inline(never)
-func rows5x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows5x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 5, block: 32)
 }
 
 @inline(never)
-func rows5x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows5x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 5, block: 64)
 }
 
 @inline(never)
-func rows6x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows6x32(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 6, block: 32)
 }
 
 @inline(never)
-func rows6x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>) {
+func rows6x64(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output) {
   allRows(weights, x, y, bits: 6, block: 64)
 }
 
-/// Row by row in the order of memory; four rows share the last sums.
 @inline(__always)
-private func allRows(
-  _ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: UnsafeMutablePointer<Float>, bits: Int, block: Int
-) {
-  let count = weights.count
+private func allRows(_ weights: QuantizedRows, _ x: UnsafeRawPointer, _ y: Output, bits: Int, block: Int) {
   let spread = spread(for: bits)
-  let zero = _mm256_setzero_ps()
-  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  for o in 0..<count {
-    (p0, p1, p2, p3) = (p1, p2, p3, rowProduct(weights, o, x, bits: bits, block: block, spread))
-    if o & 3 == 3 {
-      _mm_storeu_ps(y + o - 3, sums(p0, p1, p2, p3))
-    } else if o >= count & ~3 {
-      y[o] = sum(p3)
-    }
+  storeRows(weights.count, y, isPair: false) {
+    (rowProduct(weights, $0, x, bits: bits, block: block, spread), _mm256_setzero_ps())
   }
 }
 

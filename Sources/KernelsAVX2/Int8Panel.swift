@@ -66,7 +66,7 @@ package func multiplyInt8Panel(
       }
       let weights = UnsafeRawPointer(panel + stride * j)
       let values = row + j * block
-      let p: Eight
+      var p: Sums
       switch (bits, block) {
       case (4, 64): p = fourRows4(weights, 64, values, xStride)
       case (4, _): p = fourRows4(weights, 32, values, xStride)
@@ -77,9 +77,9 @@ package func multiplyInt8Panel(
       let (scale, sum) = (row + a + 4 * j, row + c + 4 * j)
       let (factor, target) = (factors + 32 * j, totals + 16 * (j & 15))
       if j < 16 {
-        foldRows(p, scale, sum, xStride, isFirst: true, factor, target)
+        foldRows(&p, scale, sum, xStride, isFirst: true, factor, target)
       } else {
-        foldRows(p, scale, sum, xStride, isFirst: false, factor, target)
+        foldRows(&p, scale, sum, xStride, isFirst: false, factor, target)
       }
     }
     for i in 0..<4 { storeSums(totals + 256 * i, all.count, y.base + (r + i) * y.stride) }
@@ -255,89 +255,66 @@ private func fold(
 @inline(__always)
 private func widened(_ sums: __m256i) -> __m256i { _mm256_madd_epi16(sums, _mm256_set1_epi16(1)) }
 
-/// Sums of four rows of x and two times eight outputs.
-private typealias Eight = (__m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i, __m256i)
+/// Sums of sixteen outputs of four rows of x: of row r in registers 2 · r and 2 · r + 1.
+private typealias Sums = IntegerRegisters
 
 /// Adds up to eight steps of one plane of nibbles for four rows and sixteen outputs.
 @inline(__always)
-private func plane(_ weights: UnsafeRawPointer, _ steps: Int, _ x: UnsafeRawPointer, _ stride: Int) -> Eight {
-  let (u, v) = (loadBytes(weights), loadBytes(weights + 32))
-  let (q0, q1) = (broadcast(x, 0), broadcast(x + stride, 0))
-  var (a0, b0) = (_mm256_maddubs_epi16(u, q0), _mm256_maddubs_epi16(v, q0))
-  var (a1, b1) = (_mm256_maddubs_epi16(u, q1), _mm256_maddubs_epi16(v, q1))
-  let (q2, q3) = (broadcast(x + 2 * stride, 0), broadcast(x + 3 * stride, 0))
-  var (a2, b2) = (_mm256_maddubs_epi16(u, q2), _mm256_maddubs_epi16(v, q2))
-  var (a3, b3) = (_mm256_maddubs_epi16(u, q3), _mm256_maddubs_epi16(v, q3))
-  for d in 1..<steps {
-    let (u, v) = (loadBytes(weights + 128 * d), loadBytes(weights + 128 * d + 32))
-    let q0 = broadcast(x, 4 * d)
-    a0 = _mm256_add_epi16(a0, _mm256_maddubs_epi16(u, q0))
-    b0 = _mm256_add_epi16(b0, _mm256_maddubs_epi16(v, q0))
-    let q1 = broadcast(x + stride, 4 * d)
-    a1 = _mm256_add_epi16(a1, _mm256_maddubs_epi16(u, q1))
-    b1 = _mm256_add_epi16(b1, _mm256_maddubs_epi16(v, q1))
-    let q2 = broadcast(x + 2 * stride, 4 * d)
-    a2 = _mm256_add_epi16(a2, _mm256_maddubs_epi16(u, q2))
-    b2 = _mm256_add_epi16(b2, _mm256_maddubs_epi16(v, q2))
-    let q3 = broadcast(x + 3 * stride, 4 * d)
-    a3 = _mm256_add_epi16(a3, _mm256_maddubs_epi16(u, q3))
-    b3 = _mm256_add_epi16(b3, _mm256_maddubs_epi16(v, q3))
+private func plane(_ weights: UnsafeRawPointer, _ steps: Int, _ x: UnsafeRawPointer, _ stride: Int) -> Sums {
+  var sums = registers(of: _mm256_setzero_si256())
+  @inline(__always)
+  func step(_ d: Int, _ add: (_ sum: __m256i, _ products: __m256i) -> __m256i) {
+    let (low, high) = (loadBytes(weights + 128 * d), loadBytes(weights + 128 * d + 32))
+    for r in 0..<4 {
+      let values = broadcast(x + r * stride, 4 * d)
+      set(&sums, 2 * r, add(get(&sums, 2 * r), _mm256_maddubs_epi16(low, values)))
+      set(&sums, 2 * r + 1, add(get(&sums, 2 * r + 1), _mm256_maddubs_epi16(high, values)))
+    }
   }
-  return (
-    widened(a0), widened(b0), widened(a1), widened(b1), widened(a2), widened(b2), widened(a3), widened(b3)
-  )
+  step(0) { $1 }
+  for d in 1..<steps { step(d, _mm256_add_epi16) }
+  for i in 0..<8 { set(&sums, i, widened(get(&sums, i))) }
+  return sums
 }
 
 @inline(__always)
 private func foldRows(
-  _ p: Eight, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer, _ stride: Int, isFirst: Bool,
+  _ p: inout Sums, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer, _ stride: Int, isFirst: Bool,
   _ factor: UnsafeMutablePointer<Float>, _ total: UnsafeMutablePointer<Float>
 ) {
-  @inline(__always)
-  func foldRow(_ low: __m256i, _ high: __m256i, _ i: Int) {
-    let scale = _mm256_set1_ps((a + i * stride).loadUnaligned(as: Float.self))
-    let sum = _mm256_set1_ps((c + i * stride).loadUnaligned(as: Float.self))
-    fold(low, scale, sum, isFirst: isFirst, factor, total + 256 * i)
-    fold(high, scale, sum, isFirst: isFirst, factor + 8, total + 256 * i + 8)
+  for r in 0..<4 {
+    let scale = _mm256_set1_ps((a + r * stride).loadUnaligned(as: Float.self))
+    let sum = _mm256_set1_ps((c + r * stride).loadUnaligned(as: Float.self))
+    fold(get(&p, 2 * r), scale, sum, isFirst: isFirst, factor, total + 256 * r)
+    fold(get(&p, 2 * r + 1), scale, sum, isFirst: isFirst, factor + 8, total + 256 * r + 8)
   }
-  foldRow(p.0, p.1, 0)
-  foldRow(p.2, p.3, 1)
-  foldRow(p.4, p.5, 2)
-  foldRow(p.6, p.7, 3)
 }
 
 @inline(__always)
 private func fourRows4(_ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int)
-  -> Eight
+  -> Sums
 {
-  let p = plane(weights, block / 8, x, stride)
-  let q = plane(weights + 64, block / 8, x + block / 2, stride)
-  return (
-    _mm256_add_epi32(p.0, q.0), _mm256_add_epi32(p.1, q.1), _mm256_add_epi32(p.2, q.2),
-    _mm256_add_epi32(p.3, q.3), _mm256_add_epi32(p.4, q.4), _mm256_add_epi32(p.5, q.5),
-    _mm256_add_epi32(p.6, q.6), _mm256_add_epi32(p.7, q.7)
-  )
+  var sums = plane(weights, block / 8, x, stride)
+  var high = plane(weights + 64, block / 8, x + block / 2, stride)
+  for i in 0..<8 { set(&sums, i, _mm256_add_epi32(get(&sums, i), get(&high, i))) }
+  return sums
 }
 
 @inline(__always)
 private func fourRows8(_ weights: UnsafeRawPointer, _ block: Int, _ x: UnsafeRawPointer, _ stride: Int)
-  -> Eight
+  -> Sums
 {
-  let zero = _mm256_setzero_si256()
-  var sums = (zero, zero, zero, zero, zero, zero, zero, zero)
+  var sums = registers(of: _mm256_setzero_si256())
   let steps = min(8, block / 4)
   for segment in 0..<block / (4 * steps) {
     let (w, y) = (weights + 1024 * segment, x + 32 * segment)
-    let p = plane(w, steps, y, stride)
-    let q = plane(w + 64, steps, y, stride)
-    @inline(__always)
-    func add(_ sum: __m256i, _ low: __m256i, _ high: __m256i) -> __m256i {
-      _mm256_add_epi32(sum, _mm256_add_epi32(low, _mm256_slli_epi32(high, 4)))
+    var low = plane(w, steps, y, stride)
+    var high = plane(w + 64, steps, y, stride)
+    for i in 0..<8 {
+      set(
+        &sums, i,
+        _mm256_add_epi32(get(&sums, i), _mm256_add_epi32(get(&low, i), _mm256_slli_epi32(get(&high, i), 4))))
     }
-    sums = (
-      add(sums.0, p.0, q.0), add(sums.1, p.1, q.1), add(sums.2, p.2, q.2), add(sums.3, p.3, q.3),
-      add(sums.4, p.4, q.4), add(sums.5, p.5, q.5), add(sums.6, p.6, q.6), add(sums.7, p.7, q.7)
-    )
   }
   return sums
 }

@@ -50,12 +50,6 @@ private func maximum(_ magnitudes: __m256i) -> Float {
   return Float(bitPattern: x > y ? x : y)
 }
 
-/// Numbers so small that `limit / top` would be none, and those without a size, become zeros.
-@inline(__always)
-private func inverseScale(_ limit: Float, _ top: Float) -> Float {
-  top >= 0x1p-100 && top < .infinity ? limit / top : 0
-}
-
 /// To the nearest integer; what has none becomes zero.
 @inline(__always)
 private func rounded(_ x: __m256, _ inverse: __m256) -> __m128i {
@@ -91,39 +85,16 @@ package func attentionSoftmaxInt16(_ rows: AttentionRows, _ valueScales: UnsafeP
   }
 }
 
-/// Scores of int16 keys, `out[r][j]`. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt16(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int16, out) }
-
-/// Scores of int8 keys, likewise. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt8(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int8, out) }
-
-/// `sums[r] = factors[r] · sums[r] + weightScales[r] · Σ weights[r][j] · values[j]` of int16 values. Scalar twin:
-/// `IntegerAttention.accumulated`.
-package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int16)
-}
-
-/// Sums of int8 values, likewise. Scalar twin: `IntegerAttention.accumulated`.
-package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int8)
-}
-
-/// Sums of a row, 32 in four registers.
-private typealias Sums = (__m256i, __m256i, __m256i, __m256i)
-
 /// Pairs of stored integers that are multiplied with a pair of each row.
 private typealias Pairs = (
   base: UnsafeRawPointer, element: StoredInteger, from: Int, to: Int, stride: Int, ahead: UnsafeRawPointer?
 )
 
 /// `Σ rows[r][k] · stored[k][0 ..< 32]` of two rows over the pairs k in `from ..< to`, `stride` apart. As many bytes as are
-/// read are prefetched at `ahead`.
+/// read are prefetched at `ahead`. A row's sums are four registers, those of the first row before those of the second.
 @inline(__always)
-private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ stored: Pairs) -> (Sums, Sums)
+private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ stored: Pairs)
+  -> IntegerRegisters
 {
   let pairBytes = 2 * stored.element.bytes
   /// Eight pairs of int16.
@@ -138,9 +109,7 @@ private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ 
   func pair(_ row: UnsafeRawPointer, _ k: Int) -> __m256i {
     _mm256_set1_epi32((row + 4 * k).loadUnaligned(as: Int32.self))
   }
-  let zero = _mm256_setzero_si256()
-  var (a0, b0, c0, d0) = (zero, zero, zero, zero)
-  var (a1, b1, c1, d1) = (zero, zero, zero, zero)
+  var sums = registers(of: _mm256_setzero_si256())
   var k = stored.from
   while k < stored.to {
     let base = stored.base + k * stored.stride * pairBytes
@@ -150,23 +119,18 @@ private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ 
       if pairBytes == 4 { prefetchFar(line + 64) }
     }
     let (x, y) = (pair(first, k), pair(second, k))
-    let (a, b) = (pairs(base), pairs(base + 8 * pairBytes))
-    a0 = _mm256_add_epi32(a0, _mm256_madd_epi16(a, x))
-    a1 = _mm256_add_epi32(a1, _mm256_madd_epi16(a, y))
-    b0 = _mm256_add_epi32(b0, _mm256_madd_epi16(b, x))
-    b1 = _mm256_add_epi32(b1, _mm256_madd_epi16(b, y))
-    let (c, d) = (pairs(base + 16 * pairBytes), pairs(base + 24 * pairBytes))
-    c0 = _mm256_add_epi32(c0, _mm256_madd_epi16(c, x))
-    c1 = _mm256_add_epi32(c1, _mm256_madd_epi16(c, y))
-    d0 = _mm256_add_epi32(d0, _mm256_madd_epi16(d, x))
-    d1 = _mm256_add_epi32(d1, _mm256_madd_epi16(d, y))
+    for i in 0..<4 {
+      let stored = pairs(base + 8 * i * pairBytes)
+      set(&sums, i, _mm256_add_epi32(get(&sums, i), _mm256_madd_epi16(stored, x)))
+      set(&sums, i + 4, _mm256_add_epi32(get(&sums, i + 4), _mm256_madd_epi16(stored, y)))
+    }
     k += 1
   }
-  return ((a0, b0, c0, d0), (a1, b1, c1, d1))
+  return sums
 }
 
 @inline(__always)
-private func scores(
+func scores(
   _ all: IntegerQueries, _ block: IntegerBlock, _ element: StoredInteger, _ out: UnsafeMutablePointer<Float>
 ) {
   let (queries, stride, count, queryScales) = (all.base, all.stride, all.count, all.scales)
@@ -181,26 +145,19 @@ private func scores(
     while first < headDim {
       let end = first + IntegerLimit.products < headDim ? first + IntegerLimit.products : headDim
       @inline(__always)
-      func finish(_ row: Int, _ sums: Sums) {
-        @inline(__always)
-        func finish(_ eight: __m256i, _ at: Int) {
-          var sum = _mm256_cvtepi32_ps(eight)
-          if first > 0 { sum = _mm256_add_ps(load(out, blockTokens * row + at), sum) }
-          if end == headDim {
-            sum = _mm256_mul_ps(_mm256_mul_ps(sum, _mm256_set1_ps(queryScales[row])), load(keyScales, at))
-          }
-          _mm256_storeu_ps(out + blockTokens * row + at, sum)
+      func finish(_ row: Int, _ eight: __m256i, _ at: Int) {
+        var sum = _mm256_cvtepi32_ps(eight)
+        if first > 0 { sum = _mm256_add_ps(load(out, blockTokens * row + at), sum) }
+        if end == headDim {
+          sum = _mm256_mul_ps(_mm256_mul_ps(sum, _mm256_set1_ps(queryScales[row])), load(keyScales, at))
         }
-        finish(sums.0, 0)
-        finish(sums.1, 8)
-        finish(sums.2, 16)
-        finish(sums.3, 24)
+        _mm256_storeu_ps(out + blockTokens * row + at, sum)
       }
-      let sums = products(
+      var sums = products(
         of: queries + r * stride, queries + second * stride,
         (keys, element, first / 2, (end + 1) / 2, blockTokens, r == 0 ? ahead : nil))
-      finish(r, sums.0)
-      if second > r { finish(second, sums.1) }
+      for i in 0..<4 { finish(r, get(&sums, i), 8 * i) }
+      if second > r { for i in 0..<4 { finish(second, get(&sums, i + 4), 8 * i) } }
       first = end
     }
     r += 2
@@ -208,7 +165,7 @@ private func scores(
 }
 
 @inline(__always)
-private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
+func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
   let (weights, weightScales, factors, out) = (all.scores, all.weightScales, all.factors, all.sums)
   let (values, headDim, count) = (block.base, block.headDim, all.count)
   let (first, end) = (all.seen.lowerBound / 2, (all.seen.upperBound + 1) / 2)
@@ -218,33 +175,26 @@ private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: 
     var d = 0
     while d < headDim {
       @inline(__always)
-      func finish(_ row: Int, _ sums: Sums) {
-        @inline(__always)
-        func finish(_ eight: __m256i, _ at: Int) {
-          let rest = headDim - d - at
-          guard rest > 0 else { return }
-          let target = out + row * headDim + d + at
-          let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), _mm256_set1_ps(weightScales[row]))
-          let factor = _mm256_set1_ps(factors[row])
-          if rest >= 8 {
-            _mm256_storeu_ps(target, _mm256_add_ps(_mm256_mul_ps(load(target, 0), factor), scaled))
-          } else {
-            let sum = _mm256_add_ps(_mm256_mul_ps(loadTail(target, 0, rest), factor), scaled)
-            _mm256_maskstore_ps(target, tailMask(rest), sum)
-          }
+      func finish(_ row: Int, _ eight: __m256i, _ at: Int) {
+        let rest = headDim - d - at
+        guard rest > 0 else { return }
+        let target = out + row * headDim + d + at
+        let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(eight), _mm256_set1_ps(weightScales[row]))
+        let factor = _mm256_set1_ps(factors[row])
+        if rest >= 8 {
+          _mm256_storeu_ps(target, _mm256_add_ps(_mm256_mul_ps(load(target, 0), factor), scaled))
+        } else {
+          let sum = _mm256_add_ps(_mm256_mul_ps(loadTail(target, 0, rest), factor), scaled)
+          _mm256_maskstore_ps(target, tailMask(rest), sum)
         }
-        finish(sums.0, 0)
-        finish(sums.1, 8)
-        finish(sums.2, 16)
-        finish(sums.3, 24)
       }
       // After the values of a block are its scales: whole vectors may be read.
       let offset = 2 * element.bytes * d
-      let sums = products(
+      var sums = products(
         of: weights + blockTokens * r, weights + blockTokens * second,
         (values + offset, element, first, end, headDim, r == 0 ? block.ahead + 16 * offset : nil))
-      finish(r, sums.0)
-      if second > r { finish(second, sums.1) }
+      for i in 0..<4 { finish(r, get(&sums, i), 8 * i) }
+      if second > r { for i in 0..<4 { finish(second, get(&sums, i + 4), 8 * i) } }
       d += 32
     }
     r += 2

@@ -9,6 +9,11 @@
 package import KernelTypes
 import _Builtin_intrinsics.intel
 
+/// Eight floats.
+typealias Floats = __m256
+/// 32 bytes of integers.
+typealias Integers = __m256i
+
 /// `y[r][o] = weights[o] · x[r]` for float32 weights. Scalar twin: `Reference.multiply`.
 package func multiplyF32(_ weights: FloatRows, _ x: Activations, into y: Output) {
   let (rowBytes, columns) = (weights.rowBytes, weights.columns)
@@ -144,60 +149,32 @@ private func fourByThree(
   let (w0, rowBytes) = weights
   let (x0, xStride) = x
   let (from, to, areLast) = columns
-  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
-  let (x1, x2) = (x0 + xStride, x0 + 2 * xStride)
-  let zero = _mm256_setzero_ps()
-  var (t00, t01, t02, t03) = (zero, zero, zero, zero)
-  var (t10, t11, t12, t13) = (zero, zero, zero, zero)
-  var (t20, t21, t22, t23) = (zero, zero, zero, zero)
-  if from > 0 {
-    (t00, t01, t02, t03) = (load(kept, 0), load(kept, 8), load(kept, 16), load(kept, 24))
-    (t10, t11, t12, t13) = (load(kept, 32), load(kept, 40), load(kept, 48), load(kept, 56))
-    (t20, t21, t22, t23) = (load(kept, 64), load(kept, 72), load(kept, 80), load(kept, 88))
-  }
+  // Output o of row r is register 4 · r + o.
+  var totals = registers(of: _mm256_setzero_ps())
+  if from > 0 { for i in 0..<12 { set(&totals, i, load(kept, 8 * i)) } }
   @inline(__always)
-  func add(
-    _ a: __m256, _ p: __m256, _ q: __m256, _ s: __m256, _ i: inout __m256, _ j: inout __m256,
-    _ k: inout __m256
-  ) {
-    i = _mm256_fmadd_ps(a, p, i)
-    j = _mm256_fmadd_ps(a, q, j)
-    k = _mm256_fmadd_ps(a, s, k)
+  func add(_ element: (_ base: UnsafeRawPointer) -> __m256) {
+    let (p, q, s) = (element(x0), element(x0 + xStride), element(x0 + 2 * xStride))
+    for o in 0..<4 {
+      let weight = element(w0 + o * rowBytes)
+      set(&totals, o, _mm256_fmadd_ps(weight, p, get(&totals, o)))
+      set(&totals, o + 4, _mm256_fmadd_ps(weight, q, get(&totals, o + 4)))
+      set(&totals, o + 8, _mm256_fmadd_ps(weight, s, get(&totals, o + 8)))
+    }
   }
   var c = from
   while c + 8 <= to {
-    let (p, q, s) = (load(x0, c), load(x1, c), load(x2, c))
-    add(load(w0, c), p, q, s, &t00, &t10, &t20)
-    add(load(w1, c), p, q, s, &t01, &t11, &t21)
-    add(load(w2, c), p, q, s, &t02, &t12, &t22)
-    add(load(w3, c), p, q, s, &t03, &t13, &t23)
+    add { load($0, c) }
     c += 8
   }
-  if c < to {
-    let rest = to - c
-    let (p, q, s) = (loadTail(x0, c, rest), loadTail(x1, c, rest), loadTail(x2, c, rest))
-    add(loadTail(w0, c, rest), p, q, s, &t00, &t10, &t20)
-    add(loadTail(w1, c, rest), p, q, s, &t01, &t11, &t21)
-    add(loadTail(w2, c, rest), p, q, s, &t02, &t12, &t22)
-    add(loadTail(w3, c, rest), p, q, s, &t03, &t13, &t23)
-  }
+  if c < to { add { loadTail($0, c, to - c) } }
   if areLast {
-    store(sums(t00, t01, t02, t03), y)
-    store(sums(t10, t11, t12, t13), y + yStride)
-    store(sums(t20, t21, t22, t23), y + 2 * yStride)
+    store(sums(get(&totals, 0), get(&totals, 1), get(&totals, 2), get(&totals, 3)), y)
+    store(sums(get(&totals, 4), get(&totals, 5), get(&totals, 6), get(&totals, 7)), y + yStride)
+    store(sums(get(&totals, 8), get(&totals, 9), get(&totals, 10), get(&totals, 11)), y + 2 * yStride)
   } else {
-    keep(t00, t01, t02, t03, kept)
-    keep(t10, t11, t12, t13, kept + 32)
-    keep(t20, t21, t22, t23, kept + 64)
+    for i in 0..<12 { _mm256_storeu_ps(kept + 8 * i, get(&totals, i)) }
   }
-}
-
-@inline(__always)
-private func keep(_ a: __m256, _ b: __m256, _ c: __m256, _ d: __m256, _ kept: UnsafeMutablePointer<Float>) {
-  _mm256_storeu_ps(kept, a)
-  _mm256_storeu_ps(kept + 8, b)
-  _mm256_storeu_ps(kept + 16, c)
-  _mm256_storeu_ps(kept + 24, d)
 }
 
 @inline(__always)
@@ -220,43 +197,22 @@ private func fourByTwo(
   _ w0: UnsafeRawPointer, _ rowBytes: Int, _ x0: UnsafePointer<Float>, _ xStride: Int, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>, _ yStride: Int
 ) {
-  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
-  let x1 = x0 + xStride
-  let zero = _mm256_setzero_ps()
-  var (t00, t01, t02, t03) = (zero, zero, zero, zero)
-  var (t10, t11, t12, t13) = (zero, zero, zero, zero)
+  // Output o of row r is register 4 · r + o.
+  var totals = registers(of: _mm256_setzero_ps())
+  @inline(__always)
+  func add(_ element: (_ base: UnsafeRawPointer) -> __m256) {
+    let (p, q) = (element(x0), element(x0 + xStride))
+    for o in 0..<4 {
+      let weight = element(w0 + o * rowBytes)
+      set(&totals, o, _mm256_fmadd_ps(weight, p, get(&totals, o)))
+      set(&totals, o + 4, _mm256_fmadd_ps(weight, q, get(&totals, o + 4)))
+    }
+  }
   var c = 0
   while c + 8 <= columns {
-    let (p, q) = (load(x0, c), load(x1, c))
-    let a = load(w0, c)
-    t00 = _mm256_fmadd_ps(a, p, t00)
-    t10 = _mm256_fmadd_ps(a, q, t10)
-    let b = load(w1, c)
-    t01 = _mm256_fmadd_ps(b, p, t01)
-    t11 = _mm256_fmadd_ps(b, q, t11)
-    let d = load(w2, c)
-    t02 = _mm256_fmadd_ps(d, p, t02)
-    t12 = _mm256_fmadd_ps(d, q, t12)
-    let e = load(w3, c)
-    t03 = _mm256_fmadd_ps(e, p, t03)
-    t13 = _mm256_fmadd_ps(e, q, t13)
+    add { load($0, c) }
     c += 8
   }
-  if c < columns {
-    let rest = columns - c
-    let (p, q) = (loadTail(x0, c, rest), loadTail(x1, c, rest))
-    let (a, b) = (loadTail(w0, c, rest), loadTail(w1, c, rest))
-    let (d, e) = (loadTail(w2, c, rest), loadTail(w3, c, rest))
-    t00 = _mm256_fmadd_ps(a, p, t00)
-    t10 = _mm256_fmadd_ps(a, q, t10)
-    t01 = _mm256_fmadd_ps(b, p, t01)
-    t11 = _mm256_fmadd_ps(b, q, t11)
-    t02 = _mm256_fmadd_ps(d, p, t02)
-    t12 = _mm256_fmadd_ps(d, q, t12)
-    t03 = _mm256_fmadd_ps(e, p, t03)
-    t13 = _mm256_fmadd_ps(e, q, t13)
-  }
-  (y[0], y[1], y[2], y[3]) = (sum(t00), sum(t01), sum(t02), sum(t03))
-  let y1 = y + yStride
-  (y1[0], y1[1], y1[2], y1[3]) = (sum(t10), sum(t11), sum(t12), sum(t13))
+  if c < columns { add { loadTail($0, c, columns - c) } }
+  for r in 0..<2 { for o in 0..<4 { y[r * yStride + o] = sum(get(&totals, 4 * r + o)) } }
 }

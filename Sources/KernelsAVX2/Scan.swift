@@ -94,40 +94,9 @@ private func fourSums(_ a: __m256i, _ b: __m256i, _ c: __m256i, _ d: __m256i) ->
   return lanes.lowHalf &+ lanes.highHalf
 }
 
-/// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]`: a shuffle looks up 32 rows at once. Scalar
-/// twin: `ScanKernels.reference`.
-package func scanSigns(
-  _ rows: SignRows, _ tables: UnsafePointer<UInt8>, _ out: UnsafeMutablePointer<Int32>
-) {
-  let tables = UnsafeRawPointer(tables)
-  for block in 0..<rows.blocks {
-    let bytes = rows.base + 32 * block * rows.rowBytes
-    let target = UnsafeMutableRawPointer(out + 32 * block)
-    var at = 0
-    while at < rows.rowBytes {
-      // 128 sums of at most 254 fit sixteen bits.
-      let sums = signSums(bytes, tables, at..<min(at + 128, rows.rowBytes))
-      // Rows 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31.
-      let first = _mm256_unpacklo_epi16(sums.even, sums.odd)
-      let second = _mm256_unpackhi_epi16(sums.even, sums.odd)
-      store(first.lowHalf, target, isFirst: at == 0)
-      store(second.lowHalf, target + 32, isFirst: at == 0)
-      store(first.highHalf, target + 64, isFirst: at == 0)
-      store(second.highHalf, target + 96, isFirst: at == 0)
-      at += 128
-    }
-  }
-}
-
-@inline(__always)
-private func store(_ sums: __m128i, _ out: UnsafeMutableRawPointer, isFirst: Bool) {
-  let wide = _mm256_cvtepu16_epi32(sums)
-  storeBytes(isFirst ? wide : _mm256_add_epi32(loadBytes(out), wide), out)
-}
-
 /// Sums of the even rows and of the odd ones, sixteen bits each.
 @inline(__always)
-private func signSums(
+func signSums(
   _ bytes: UnsafeRawPointer, _ tables: UnsafeRawPointer, _ range: Range<Int>
 ) -> (even: __m256i, odd: __m256i) {
   let nibble = _mm256_set1_epi8(15)

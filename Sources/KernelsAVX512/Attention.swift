@@ -12,8 +12,9 @@ package func attentionScores(
   var r = 0
   while r + 4 <= queries.count {
     let rows = fourRows(base + r * stride, stride)
-    let none: EightSums = (zero, zero, zero, zero, zero, zero, zero, zero)
-    store(adding(none, rows, 0, headDim, keys.base, blockTokens), out + blockTokens * r, blockTokens)
+    var sums = registers(of: zero)
+    add(to: &sums, rows, 0, headDim, keys.base, blockTokens)
+    store(&sums, out + blockTokens * r, blockTokens)
     r += 4
   }
   while r < queries.count {
@@ -44,9 +45,6 @@ package func attentionAccumulate(_ rows: AttentionRows, _ values: FloatBlock) {
   }
 }
 
-/// Sums of four rows, two registers each.
-typealias EightSums = (__m512, __m512, __m512, __m512, __m512, __m512, __m512, __m512)
-
 typealias FourFloatRows = (
   UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>, UnsafePointer<Float>
 )
@@ -56,42 +54,35 @@ func fourRows(_ first: UnsafePointer<Float>, _ stride: Int) -> FourFloatRows {
   (first, first + stride, first + 2 * stride, first + 3 * stride)
 }
 
-/// `sums[r] + Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order; `stride` is between the rows of `base`.
-/// Four rows share each vector that is loaded: a cycle has room for one such load and one multiply-add.
+/// Adds `Σ rows[r][k] · base[k][0 ..< 32]` over k in `from ..< to`, in order, to the sums of row r, which are registers 2 · r and
+/// 2 · r + 1; `stride` is between the rows of `base`. Four rows share each vector that is loaded: a cycle has room for one such
+/// load and one multiply-add.
 @inline(__always)
-func adding(
-  _ sums: EightSums, _ rows: FourFloatRows, _ from: Int, _ to: Int, _ base: UnsafePointer<Float>,
-  _ stride: Int
-) -> EightSums {
-  var (a0, b0, a1, b1, a2, b2, a3, b3) = sums
+func add(
+  to sums: inout FloatRegisters, _ rows: FourFloatRows, _ from: Int, _ to: Int,
+  _ base: UnsafePointer<Float>, _ stride: Int
+) {
   for k in from..<to {
     let (low, high) = (load(base, stride * k), load(base, stride * k + 16))
-    let s0 = _mm512_set1_ps(rows.0[k])
-    a0 = _mm512_fmadd_ps(s0, low, a0)
-    b0 = _mm512_fmadd_ps(s0, high, b0)
-    let s1 = _mm512_set1_ps(rows.1[k])
-    a1 = _mm512_fmadd_ps(s1, low, a1)
-    b1 = _mm512_fmadd_ps(s1, high, b1)
-    let s2 = _mm512_set1_ps(rows.2[k])
-    a2 = _mm512_fmadd_ps(s2, low, a2)
-    b2 = _mm512_fmadd_ps(s2, high, b2)
-    let s3 = _mm512_set1_ps(rows.3[k])
-    a3 = _mm512_fmadd_ps(s3, low, a3)
-    b3 = _mm512_fmadd_ps(s3, high, b3)
+    @inline(__always)
+    func add(_ row: UnsafePointer<Float>, _ r: Int) {
+      let value = _mm512_set1_ps(row[k])
+      set(&sums, 2 * r, _mm512_fmadd_ps(value, low, get(&sums, 2 * r)))
+      set(&sums, 2 * r + 1, _mm512_fmadd_ps(value, high, get(&sums, 2 * r + 1)))
+    }
+    add(rows.0, 0)
+    add(rows.1, 1)
+    add(rows.2, 2)
+    add(rows.3, 3)
   }
-  return (a0, b0, a1, b1, a2, b2, a3, b3)
 }
 
 @inline(__always)
-func store(_ sums: EightSums, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
-  _mm512_storeu_ps(out, sums.0)
-  _mm512_storeu_ps(out + 16, sums.1)
-  _mm512_storeu_ps(out + stride, sums.2)
-  _mm512_storeu_ps(out + stride + 16, sums.3)
-  _mm512_storeu_ps(out + 2 * stride, sums.4)
-  _mm512_storeu_ps(out + 2 * stride + 16, sums.5)
-  _mm512_storeu_ps(out + 3 * stride, sums.6)
-  _mm512_storeu_ps(out + 3 * stride + 16, sums.7)
+func store(_ sums: inout FloatRegisters, _ out: UnsafeMutablePointer<Float>, _ stride: Int) {
+  for r in 0..<4 {
+    _mm512_storeu_ps(out + r * stride, get(&sums, 2 * r))
+    _mm512_storeu_ps(out + r * stride + 16, get(&sums, 2 * r + 1))
+  }
 }
 
 /// Rows `r ..< r + 4`.
@@ -102,15 +93,14 @@ private func accumulateFour(_ rows: AttentionRows, _ r: Int, _ values: FloatBloc
   let weights = fourRows(rows.scores + blockTokens * r, blockTokens)
   var d = 0
   while d + 32 <= headDim {
-    @inline(__always)
-    func scaled(_ row: Int, _ at: Int) -> __m512 {
-      _mm512_mul_ps(load(out, row * headDim + d + at), _mm512_set1_ps(factors[row]))
+    var sums = registers(of: _mm512_setzero_ps())
+    for row in 0..<4 {
+      let factor = _mm512_set1_ps(factors[row])
+      set(&sums, 2 * row, _mm512_mul_ps(load(out, row * headDim + d), factor))
+      set(&sums, 2 * row + 1, _mm512_mul_ps(load(out, row * headDim + d + 16), factor))
     }
-    let before: EightSums = (
-      scaled(0, 0), scaled(0, 16), scaled(1, 0), scaled(1, 16), scaled(2, 0), scaled(2, 16), scaled(3, 0),
-      scaled(3, 16)
-    )
-    store(adding(before, weights, from, to, values.base + d, headDim), out + d, headDim)
+    add(to: &sums, weights, from, to, values.base + d, headDim)
+    store(&sums, out + d, headDim)
     d += 32
   }
   guard d < headDim else { return }
@@ -126,22 +116,13 @@ private func accumulateOne(_ rows: AttentionRows, _ r: Int, _ block: FloatBlock,
   let scale = _mm512_set1_ps(rows.factors[r])
   var d = first
   while d + 64 <= headDim {
-    var t0 = _mm512_mul_ps(load(out, d), scale)
-    var t1 = _mm512_mul_ps(load(out, d + 16), scale)
-    var t2 = _mm512_mul_ps(load(out, d + 32), scale)
-    var t3 = _mm512_mul_ps(load(out, d + 48), scale)
+    var sums = registers(of: scale)
+    for i in 0..<4 { set(&sums, i, _mm512_mul_ps(load(out, d + 16 * i), scale)) }
     for j in from..<to {
-      let weight = _mm512_set1_ps(weights[j])
-      let row = values + j * headDim
-      t0 = _mm512_fmadd_ps(weight, load(row, d), t0)
-      t1 = _mm512_fmadd_ps(weight, load(row, d + 16), t1)
-      t2 = _mm512_fmadd_ps(weight, load(row, d + 32), t2)
-      t3 = _mm512_fmadd_ps(weight, load(row, d + 48), t3)
+      let (weight, row) = (_mm512_set1_ps(weights[j]), values + j * headDim)
+      for i in 0..<4 { set(&sums, i, _mm512_fmadd_ps(weight, load(row, d + 16 * i), get(&sums, i))) }
     }
-    _mm512_storeu_ps(out + d, t0)
-    _mm512_storeu_ps(out + d + 16, t1)
-    _mm512_storeu_ps(out + d + 32, t2)
-    _mm512_storeu_ps(out + d + 48, t3)
+    for i in 0..<4 { _mm512_storeu_ps(out + d + 16 * i, get(&sums, i)) }
     d += 64
   }
   while d < headDim {

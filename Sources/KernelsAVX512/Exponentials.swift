@@ -1,5 +1,5 @@
-// The softmax of a block of scores and the gated activations in AVX-512: the functions of the AVX2 module at twice their width.
-// What rounds is the same and never fused, so that every machine computes the same bits.
+// The softmax of a block of scores in AVX-512, and what Activations is made of: the functions of the AVX2 module at twice their
+// width. What rounds is the same and never fused, so that every machine computes the same bits.
 
 import KernelTypes
 import _Builtin_intrinsics.intel
@@ -10,20 +10,7 @@ func exponential(_ x: __m512) -> __m512 {
   let low = _mm512_set1_ps(-87.3)
   // The second operand is taken when one is NaN: NaN stays NaN.
   let clamped = _mm512_min_ps(_mm512_set1_ps(88.7), _mm512_max_ps(low, x))
-  let magic = _mm512_set1_ps(12_582_912)
-  let shifted = _mm512_add_ps(_mm512_mul_ps(clamped, _mm512_set1_ps(1.442_695_04)), magic)
-  let n = _mm512_sub_ps(shifted, magic)
-  let r = _mm512_sub_ps(
-    _mm512_sub_ps(clamped, _mm512_mul_ps(n, _mm512_set1_ps(0.693_359_375))),
-    _mm512_mul_ps(n, _mm512_set1_ps(-2.121_944_4e-4)))
-  @inline(__always)
-  func step(_ p: __m512, _ coefficient: Float) -> __m512 {
-    _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(coefficient))
-  }
-  let p0 = step(_mm512_set1_ps(1.987_569_15e-4), 1.398_199_95e-3)
-  let p1 = step(step(p0, 8.333_451_9e-3), 4.166_579_6e-2)
-  let p2 = step(step(p1, 1.666_666_55e-1), 5.000_000_1e-1)
-  let p = _mm512_add_ps(_mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(p2, r), r), r), _mm512_set1_ps(1))
+  let (p, _, n) = exponentialParts(clamped)
   // p · 2^n, rounded once where it is subnormal; below `low` 2^n is zero. NaN stays NaN. The fused operation adds nothing
   // to n, or what makes the power zero.
   let below = _mm512_min_ps(_mm512_setzero_ps(), _mm512_sub_ps(x, clamped))
@@ -62,67 +49,31 @@ package func attentionSoftmax(
   return factor
 }
 
-/// `out = gate / (1 + e^-gate) · up`; out may be gate. Scalar twin: `Reference.gatedSilu`.
-package func gatedSilu(
-  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
-  into out: UnsafeMutablePointer<Float>
-) { gated(gate, up, count, into: out) { $0 } }
+// MARK: What Activations is made of
 
-/// The same with the tanh form of GELU, `gate / (1 + e^-y) · up` with y = 2 · √(2/π) · (gate + 0.044715 gate³). Scalar twin:
-/// `Reference.gatedGELU`.
-package func gatedGELU(
-  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
-  into out: UnsafeMutablePointer<Float>
-) {
-  gated(gate, up, count, into: out) { x in
-    let cubic = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.071_354_816_3))
-    return _mm512_mul_ps(x, _mm512_add_ps(cubic, _mm512_set1_ps(1.595_769_12)))
-  }
-}
-
-/// `out = gate / (1 + e^-y) · up` with y = exponent(gate).
+/// Calls `body` with sixteen elements at a time, and a mask of those that are there.
 @inline(__always)
-private func gated(
-  _ gate: UnsafePointer<Float>, _ up: UnsafePointer<Float>, _ count: Int,
-  into out: UnsafeMutablePointer<Float>, exponent: (__m512) -> __m512
-) {
+func forEachVector(of count: Int, _ body: (_ at: Int, _ lanes: __mmask16) -> Void) {
   var i = 0
   while i < count {
-    let mask = tailMask(min(16, count - i))
-    let x = load(gate, i, mask)
-    let divisor = _mm512_add_ps(
-      _mm512_set1_ps(1), exponential(_mm512_sub_ps(_mm512_setzero_ps(), exponent(x))))
-    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(_mm512_div_ps(x, divisor), load(up, i, mask)))
-    i += 16
-  }
-}
-
-/// `x = x · Φ(x)`, GELU with the error function; the fit is described at Compute's `Portable.erfGELU`. Scalar twin:
-/// `Reference.erfGELU`.
-package func erfGELU(_ count: Int, _ x: UnsafeMutablePointer<Float>) {
-  var i = 0
-  while i < count {
-    let mask = tailMask(min(16, count - i))
-    _mm512_mask_storeu_ps(x + i, mask, erfGELU(load(x, i, mask)))
+    body(i, tailMask(min(16, count - i)))
     i += 16
   }
 }
 
 @inline(__always)
-private func erfGELU(_ x: __m512) -> __m512 {
-  let (zero, one) = (_mm512_setzero_ps(), _mm512_set1_ps(1))
-  let a = _mm512_max_ps(_mm512_sub_ps(zero, x), x)
-  let t = _mm512_div_ps(one, _mm512_add_ps(_mm512_mul_ps(a, _mm512_set1_ps(GELUFit.slope)), one))
-  @inline(__always)
-  func step(_ q: __m512, _ coefficient: Float) -> __m512 {
-    _mm512_add_ps(_mm512_mul_ps(q, t), _mm512_set1_ps(coefficient))
-  }
-  let q0 = step(_mm512_set1_ps(GELUFit.c8), GELUFit.c7)
-  let q1 = step(step(q0, GELUFit.c6), GELUFit.c5)
-  let q2 = step(step(q1, GELUFit.c4), GELUFit.c3)
-  let q = step(step(step(q2, GELUFit.c2), GELUFit.c1), GELUFit.c0)
-  let tail = exponential(_mm512_mul_ps(_mm512_mul_ps(a, a), _mm512_set1_ps(-0.5)))
-  let below = _mm512_mul_ps(x, _mm512_mul_ps(q, tail))
-  let isNegative = _mm512_movepi32_mask(_mm512_castps_si512(x))
-  return _mm512_mask_mov_ps(_mm512_sub_ps(x, below), isNegative, below)
+func load(_ base: UnsafePointer<Float>, _ at: Int, lanes: __mmask16) -> Floats { load(base, at, lanes) }
+
+@inline(__always)
+func store(_ value: Floats, _ base: UnsafeMutablePointer<Float>, _ at: Int, lanes: __mmask16) {
+  _mm512_mask_storeu_ps(base + at, lanes, value)
+}
+
+@inline(__always)
+func larger(_ a: Floats, _ b: Floats) -> Floats { _mm512_max_ps(a, b) }
+
+/// The first where the sign of x is set, else the second.
+@inline(__always)
+func chosen(_ first: Floats, _ second: Floats, bySignOf x: Floats) -> Floats {
+  _mm512_mask_mov_ps(second, _mm512_movepi32_mask(_mm512_castps_si512(x)), first)
 }

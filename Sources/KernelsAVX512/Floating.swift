@@ -16,7 +16,7 @@ private func groupScale(_ scales: UnsafeRawPointer, _ mode: FloatingMode, _ grou
 
 /// What the elements of a group are looked up in or multiplied with.
 @inline(__always)
-private func factors(
+func factors(
   _ weights: FloatingRows, _ scales: UnsafeRawPointer, _ mode: FloatingMode, _ group: Int
 ) -> __m512 {
   if mode.hasFloatScales {
@@ -28,12 +28,6 @@ private func factors(
   if case .mxfp8 = mode { return scale }
   let elements = _mm512_set_ps(-6, -4, -3, -2, -1.5, -1, -0.5, -0.0, 6, 4, 3, 2, 1.5, 1, 0.5, 0)
   return _mm512_mul_ps(elements, scale)
-}
-
-/// What `sixteen` leaves to multiply by: a power of two, so that it may follow the products.
-@inline(__always)
-private func unit(_ mode: FloatingMode) -> Float {
-  mode.bits == 8 ? 256 : 1
 }
 
 /// Sixteen weights from element `c` on; of E4M3 elements 2^-8 times them.
@@ -52,43 +46,20 @@ private func sixteen(_ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ 
   return _mm512_permutexvar_ps(_mm512_srlv_epi32(spread, shifts), factors)
 }
 
-/// Four rows of weights from row `o` on, of which those that are not there repeat the last: one alone would wait for its
-/// chain of dependent multiply-adds.
+/// `total` and sixteen weights from element `c` on times theirs of x.
 @inline(__always)
-func fourRows(
-  _ weights: FloatingRows, from o: Int, _ mode: FloatingMode, _ x: UnsafePointer<Float>,
-  _ y: UnsafeMutablePointer<Float>
+func added(
+  _ row: UnsafeRawPointer, _ c: Int, _ mode: FloatingMode, _ factors: __m512, _ x: UnsafePointer<Float>,
+  to total: __m512
+) -> __m512 { _mm512_fmadd_ps(sixteen(row, c, mode, factors), load(x, c), total) }
+
+/// The sums of rows 0 ... last, times `factor`; those after them are the last one's.
+@inline(__always)
+func store(
+  _ totals: inout FloatRegisters, times factor: Float, upTo last: Int, _ y: UnsafeMutablePointer<Float>
 ) {
-  let (rowBytes, scaleRowBytes) = (weights.rowBytes, weights.scaleRowBytes)
-  let (columns, groupSize) = (weights.columns, mode.groupSize)
-  let groupBytes = groupSize * mode.bits / 8
-  let last = min(4, weights.count - o) - 1
-  let (i1, i2) = (min(1, last), min(2, last))
-  let (w0, s0) = (weights.packed + o * rowBytes, weights.scales + o * scaleRowBytes)
-  let (w1, w2, w3) = (w0 + i1 * rowBytes, w0 + i2 * rowBytes, w0 + last * rowBytes)
-  let (s1, s2, s3) = (s0 + i1 * scaleRowBytes, s0 + i2 * scaleRowBytes, s0 + last * scaleRowBytes)
-  // The same places of the next four rows, unless that is too far.
-  let ahead = rowBytes <= 2 * prefetchDistance ? 4 * rowBytes : prefetchDistance
-  let zero = _mm512_setzero_ps()
-  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
-  for group in 0..<columns / groupSize {
-    let (f0, f1) = (factors(weights, s0, mode, group), factors(weights, s1, mode, group))
-    let (f2, f3) = (factors(weights, s2, mode, group), factors(weights, s3, mode, group))
-    let start = group * groupSize
-    let at = ahead + group * groupBytes
-    prefetch(w0 + at)
-    prefetch(w1 + at)
-    prefetch(w2 + at)
-    prefetch(w3 + at)
-    for i in 0..<groupSize / 16 {
-      let c = start + 16 * i
-      let source = load(x, c)
-      t0 = _mm512_fmadd_ps(sixteen(w0, c, mode, f0), source, t0)
-      t1 = _mm512_fmadd_ps(sixteen(w1, c, mode, f1), source, t1)
-      t2 = _mm512_fmadd_ps(sixteen(w2, c, mode, f2), source, t2)
-      t3 = _mm512_fmadd_ps(sixteen(w3, c, mode, f3), source, t3)
-    }
-  }
-  let factor = unit(mode)
-  (y[0], y[i1], y[i2], y[last]) = (sum(t0) * factor, sum(t1) * factor, sum(t2) * factor, sum(t3) * factor)
+  (y[0], y[min(1, last)], y[min(2, last)], y[last]) = (
+    sum(get(&totals, 0)) * factor, sum(get(&totals, 1)) * factor, sum(get(&totals, 2)) * factor,
+    sum(get(&totals, 3)) * factor
+  )
 }

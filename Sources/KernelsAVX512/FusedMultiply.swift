@@ -24,22 +24,16 @@ package func multiplyQ4(_ weights: QuantizedRows, _ x: Activations, into y: Outp
 
 /// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
-private func rowQ4(
-  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
-) {
+private func rowQ4(_ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ x: Activations, _ y: Output) {
   let w = weights.packed + o * weights.rowBytes
   let scales = weights.groups.scales + o * weights.groups.rowBytes
   let biases = weights.groups.biases + o * weights.groups.rowBytes
-  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
-  let (y, yStride) = (output.base + o, output.stride)
   let (groupSize, columns) = (weights.groups.size, weights.columns)
   let quanta = _mm512_cvtepi32_ps(iota())
   let shifts = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0)
   let first = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)
   let second = _mm512_set_epi32(3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2)
-  var t0 = _mm512_setzero_ps()
-  var (t1, t2, t3) = (t0, t0, t0)
-  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var totals = registers(of: _mm512_setzero_ps())
   var c = 0
   for group in 0..<columns / groupSize {
     // All sixteen values a weight of this group can have; a permute by the low four bits looks them up.
@@ -53,27 +47,20 @@ private func rowQ4(
       let low = _mm512_permutexvar_ps(_mm512_srlv_epi32(_mm512_permutexvar_epi32(first, unit), shifts), table)
       let high = _mm512_permutexvar_ps(
         _mm512_srlv_epi32(_mm512_permutexvar_epi32(second, unit), shifts), table)
-      t0 = _mm512_fmadd_ps(low, load(x, c), t0)
-      t0 = _mm512_fmadd_ps(high, load(x, c + 16), t0)
-      if xRows > 1 {
-        t1 = _mm512_fmadd_ps(low, load(x1, c), t1)
-        t1 = _mm512_fmadd_ps(high, load(x1, c + 16), t1)
-      }
-      if xRows > 2 {
-        t2 = _mm512_fmadd_ps(low, load(x2, c), t2)
-        t2 = _mm512_fmadd_ps(high, load(x2, c + 16), t2)
-      }
-      if xRows > 3 {
-        t3 = _mm512_fmadd_ps(low, load(x3, c), t3)
-        t3 = _mm512_fmadd_ps(high, load(x3, c + 16), t3)
+      for r in 0..<4 where r == 0 || r < x.count {
+        set(&totals, r, _mm512_fmadd_ps(low, load(x.base + r * x.stride, c), get(&totals, r)))
+        set(&totals, r, _mm512_fmadd_ps(high, load(x.base + r * x.stride, c + 16), get(&totals, r)))
       }
       c += 32
     }
   }
-  y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
-  if xRows > 2 { y[2 * yStride] = sum(t2) }
-  if xRows > 3 { y[3 * yStride] = sum(t3) }
+  store(&totals, o, x.count, y)
+}
+
+/// The sums of output `o` for `count` rows of x.
+@inline(__always)
+private func store(_ totals: inout FloatRegisters, _ o: Int, _ count: Int, _ y: Output) {
+  for r in 0..<4 where r == 0 || r < count { y.base[r * y.stride + o] = sum(get(&totals, r)) }
 }
 
 /// 8-bit weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.unpack`, then `Reference.multiply`.
@@ -89,18 +76,12 @@ package func multiplyQ8(_ weights: QuantizedRows, _ x: Activations, into y: Outp
 
 /// Row `o` of the weights, whose scales are of `format`.
 @inline(__always)
-private func rowQ8(
-  _ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ activations: Activations, _ output: Output
-) {
+private func rowQ8(_ weights: QuantizedRows, _ o: Int, _ format: FloatFormat, _ x: Activations, _ y: Output) {
   let w = weights.packed + o * weights.rowBytes
   let scales = weights.groups.scales + o * weights.groups.rowBytes
   let biases = weights.groups.biases + o * weights.groups.rowBytes
-  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
-  let (y, yStride) = (output.base + o, output.stride)
   let (groupSize, columns) = (weights.groups.size, weights.columns)
-  var t0 = _mm512_setzero_ps()
-  var (t1, t2, t3) = (t0, t0, t0)
-  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var totals = registers(of: _mm512_setzero_ps())
   var c = 0
   for group in 0..<columns / groupSize {
     let scale = _mm512_set1_ps(scalar(scales, format, group))
@@ -109,17 +90,13 @@ private func rowQ8(
     for _ in 0..<groupSize / 16 {
       let bytes = _mm_loadu_si128((w + c).assumingMemoryBound(to: __m128i.self))
       let weight = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), scale, bias)
-      t0 = _mm512_fmadd_ps(weight, load(x, c), t0)
-      if xRows > 1 { t1 = _mm512_fmadd_ps(weight, load(x1, c), t1) }
-      if xRows > 2 { t2 = _mm512_fmadd_ps(weight, load(x2, c), t2) }
-      if xRows > 3 { t3 = _mm512_fmadd_ps(weight, load(x3, c), t3) }
+      for r in 0..<4 where r == 0 || r < x.count {
+        set(&totals, r, _mm512_fmadd_ps(weight, load(x.base + r * x.stride, c), get(&totals, r)))
+      }
       c += 16
     }
   }
-  y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
-  if xRows > 2 { y[2 * yStride] = sum(t2) }
-  if xRows > 3 { y[3 * yStride] = sum(t3) }
+  store(&totals, o, x.count, y)
 }
 
 /// f16 and bf16 weights, at most `fusedRowLimit` rows of x. Scalar twin: `Reference.widen`, then `Reference.multiply`.
@@ -131,8 +108,8 @@ package func multiplyHalf(_ weights: FloatRows, _ x: Activations, into y: Output
     switch (weights.format, x.count == 1 && o + 4 <= weights.count) {
     case (.f16, true): fourF16(w, rowBytes, x.base, columns, y.base + o)
     case (_, true): fourBF16(w, rowBytes, x.base, columns, y.base + o)
-    case (.f16, false): rowHalf(w, .f16, columns, x, y.base + o, y.stride)
-    case (_, false): rowHalf(w, .bf16, columns, x, y.base + o, y.stride)
+    case (.f16, false): rowHalf(w, o, .f16, columns, x, y)
+    case (_, false): rowHalf(w, o, .bf16, columns, x, y)
     }
     o += x.count == 1 && o + 4 <= weights.count ? 4 : 1
   }
@@ -156,26 +133,21 @@ private func fourHalf(
   _ w0: UnsafeRawPointer, _ rowBytes: Int, _ format: FloatFormat, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
 ) {
-  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
-  let zero = _mm512_setzero_ps()
-  var (t0, t1, t2, t3) = (zero, zero, zero, zero)
+  var totals = registers(of: _mm512_setzero_ps())
   @inline(__always)
   func add(_ c: Int, _ mask: __mmask16) {
     let source = load(x, c, mask)
-    t0 = _mm512_fmadd_ps(widen(w0 + 2 * c, format, mask), source, t0)
-    t1 = _mm512_fmadd_ps(widen(w1 + 2 * c, format, mask), source, t1)
-    t2 = _mm512_fmadd_ps(widen(w2 + 2 * c, format, mask), source, t2)
-    t3 = _mm512_fmadd_ps(widen(w3 + 2 * c, format, mask), source, t3)
+    for i in 0..<4 {
+      set(
+        &totals, i, _mm512_fmadd_ps(widen(w0 + i * rowBytes + 2 * c, format, mask), source, get(&totals, i)))
+    }
   }
   var c = 0
   while c + 32 <= columns {
     // The next four rows in the order of memory: four lines for the four that are read now. Into the second-level cache,
     // as the first has too few places for what is missing (3,072 columns: 94 instead of 62 % of a read loop).
     let next = w0 + 4 * rowBytes + 8 * c
-    prefetchFar(next)
-    prefetchFar(next + 64)
-    prefetchFar(next + 128)
-    prefetchFar(next + 192)
+    for line in 0..<4 { prefetchFar(next + 64 * line) }
     add(c, 0xFFFF)
     add(c + 16, 0xFFFF)
     c += 32
@@ -184,31 +156,25 @@ private func fourHalf(
     add(c, tailMask(min(16, columns - c)))
     c += 16
   }
-  (y[0], y[1], y[2], y[3]) = (sum(t0), sum(t1), sum(t2), sum(t3))
+  (y[0], y[1], y[2], y[3]) = (
+    sum(get(&totals, 0)), sum(get(&totals, 1)), sum(get(&totals, 2)), sum(get(&totals, 3))
+  )
 }
 
 @inline(__always)
 private func rowHalf(
-  _ w: UnsafeRawPointer, _ format: FloatFormat, _ columns: Int, _ activations: Activations,
-  _ y: UnsafeMutablePointer<Float>, _ yStride: Int
+  _ w: UnsafeRawPointer, _ o: Int, _ format: FloatFormat, _ columns: Int, _ x: Activations, _ y: Output
 ) {
-  let (x, xStride, xRows) = (activations.base, activations.stride, activations.count)
-  var t0 = _mm512_setzero_ps()
-  var (t1, t2, t3) = (t0, t0, t0)
-  let (x1, x2, x3) = (x + xStride, x + 2 * xStride, x + 3 * xStride)
+  var totals = registers(of: _mm512_setzero_ps())
   var c = 0
   while c < columns {
     if c & 31 == 0 { prefetchAhead(w + 2 * c, 64) }
     let mask = tailMask(min(16, columns - c))
     let weight = widen(w + 2 * c, format, mask)
-    t0 = _mm512_fmadd_ps(weight, load(x, c, mask), t0)
-    if xRows > 1 { t1 = _mm512_fmadd_ps(weight, load(x1, c, mask), t1) }
-    if xRows > 2 { t2 = _mm512_fmadd_ps(weight, load(x2, c, mask), t2) }
-    if xRows > 3 { t3 = _mm512_fmadd_ps(weight, load(x3, c, mask), t3) }
+    for r in 0..<4 where r == 0 || r < x.count {
+      set(&totals, r, _mm512_fmadd_ps(weight, load(x.base + r * x.stride, c, mask), get(&totals, r)))
+    }
     c += 16
   }
-  y[0] = sum(t0)
-  if xRows > 1 { y[yStride] = sum(t1) }
-  if xRows > 2 { y[2 * yStride] = sum(t2) }
-  if xRows > 3 { y[3 * yStride] = sum(t3) }
+  store(&totals, o, x.count, y)
 }

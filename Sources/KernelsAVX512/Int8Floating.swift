@@ -237,8 +237,8 @@ func looked(up nibbles: __m512i) -> __m512i {
 @inline(__always)
 private func step(_ p: E2M1Pass, _ j: Int, rows: Int, group: Int, isFirst: Bool) {
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
-  let registers = group / 8
-  let weights = p.panel + 64 * registers * j + (j >> 2) * p.gap
+  let words = group / 8
+  let weights = p.panel + 64 * words * j + (j >> 2) * p.gap
   // Of a block's two groups of 16, each has half of the even elements and half of the odd ones.
   let x = p.x + (group == 16 ? 32 * (j >> 1) + 8 * (j & 1) : 32 * j)
   let starts = p.prepared + 4 * j
@@ -247,43 +247,21 @@ private func step(_ p: E2M1Pass, _ j: Int, rows: Int, group: Int, isFirst: Bool)
   func start(_ i: Int) -> __m512i {
     _mm512_set1_epi32((starts + 2 * i * p.halves).loadUnaligned(as: Int32.self))
   }
-  let zero = _mm512_setzero_si512()
-  var (p0, p1, p2, p3) = (start(0), start(1), start(2), start(3))
-  var (p4, p5, p6, p7) = rows == 8 ? (start(4), start(5), start(6), start(7)) : (zero, zero, zero, zero)
-  for d in 0..<registers {
-    let words = _mm512_loadu_si512(weights + 64 * d)
-    /// Weights times four activations of row `i`, `at` bytes from the first of the group.
+  var sums = registers(of: _mm512_setzero_si512())
+  for i in 0..<rows { set(&sums, i, start(i)) }
+  for d in 0..<words {
+    let bytes = _mm512_loadu_si512(weights + 64 * d)
+    /// Adds weights times four activations of row `i`, `at` bytes from the first of the group, to a sum.
     @inline(__always)
-    func add(_ sum: inout __m512i, _ weights: __m512i, row i: Int, at: Int) {
+    func add(to sum: Int, _ weights: __m512i, row i: Int, at: Int) {
       let four = (x + i * p.stride + at + 4 * d).loadUnaligned(as: Int32.self)
-      sum = _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four))
+      set(&sums, sum, _mm512_dpbusd_epi32(get(&sums, sum), weights, _mm512_set1_epi32(four)))
     }
-    let even = looked(up: _mm512_and_si512(words, nibbles))
-    let odd = looked(up: _mm512_and_si512(_mm512_srli_epi32(words, 4), nibbles))
-    add(&p0, even, row: 0, at: 0)
-    add(&p1, even, row: 1, at: 0)
-    add(&p2, even, row: 2, at: 0)
-    add(&p3, even, row: 3, at: 0)
-    if rows == 8 {
-      add(&p4, even, row: 4, at: 0)
-      add(&p5, even, row: 5, at: 0)
-      add(&p6, even, row: 6, at: 0)
-      add(&p7, even, row: 7, at: 0)
-      add(&p0, odd, row: 0, at: 16)
-      add(&p1, odd, row: 1, at: 16)
-      add(&p2, odd, row: 2, at: 16)
-      add(&p3, odd, row: 3, at: 16)
-      add(&p4, odd, row: 4, at: 16)
-      add(&p5, odd, row: 5, at: 16)
-      add(&p6, odd, row: 6, at: 16)
-      add(&p7, odd, row: 7, at: 16)
-    } else {
-      // Four sums alone would wait for their own last product.
-      add(&p4, odd, row: 0, at: 16)
-      add(&p5, odd, row: 1, at: 16)
-      add(&p6, odd, row: 2, at: 16)
-      add(&p7, odd, row: 3, at: 16)
-    }
+    let even = looked(up: _mm512_and_si512(bytes, nibbles))
+    let odd = looked(up: _mm512_and_si512(_mm512_srli_epi32(bytes, 4), nibbles))
+    for i in 0..<rows { add(to: i, even, row: i, at: 0) }
+    // Four sums alone would wait for their own last product.
+    for i in 0..<rows { add(to: rows == 8 ? i : i + 4, odd, row: i, at: 16) }
   }
   let factor = load(p.factors, 16 * j)
   let total = p.totals + 16 * (j & 15)
@@ -295,19 +273,7 @@ private func step(_ p: E2M1Pass, _ j: Int, rows: Int, group: Int, isFirst: Bool)
       total + 256 * i, _mm512_fmadd_ps(widened(products), _mm512_mul_ps(factor, _mm512_set1_ps(half)), before)
     )
   }
-  if rows == 8 {
-    fold(p0, 0)
-    fold(p1, 1)
-    fold(p2, 2)
-    fold(p3, 3)
-    fold(p4, 4)
-    fold(p5, 5)
-    fold(p6, 6)
-    fold(p7, 7)
-  } else {
-    fold(_mm512_add_epi32(p0, p4), 0)
-    fold(_mm512_add_epi32(p1, p5), 1)
-    fold(_mm512_add_epi32(p2, p6), 2)
-    fold(_mm512_add_epi32(p3, p7), 3)
+  for i in 0..<rows {
+    fold(rows == 8 ? get(&sums, i) : _mm512_add_epi32(get(&sums, i), get(&sums, i + 4)), i)
   }
 }

@@ -380,52 +380,32 @@ private func step(
   let weights = p.panel + 2 * block * bits * j + j &>> p.gapShift * p.gap
   let x = p.x + j * block
   let nibbles = _mm512_set1_epi32(0x0F0F_0F0F)
-  let start = _mm512_castps_si512(widener)
-  var (p0, p1, p2, p3) = (start, start, start, start)
-  var (p4, p5, p6, p7) = (start, start, start, start)
+  var sums = registers(of: _mm512_castps_si512(widener))
   // Four sums alone would wait for their own last product: four rows have four more for their high nibbles.
-  let zero = _mm512_setzero_si512()
-  var (h0, h1, h2, h3) = (zero, zero, zero, zero)
+  var highSums = registers(of: _mm512_setzero_si512())
   for d in 0..<block * bits / 32 {
     let words = _mm512_loadu_si512(weights + 64 * d)
-    /// Weights times four activations of row `i`, `at` bytes from the first of the block.
+    /// `sum` and the weights times four activations of row `i`, `at` bytes from the first of the block.
     @inline(__always)
-    func add(_ sum: inout __m512i, _ weights: __m512i, row i: Int, at: Int) {
+    func added(_ sum: __m512i, _ weights: __m512i, row i: Int, at: Int) -> __m512i {
       let four = (x + i * p.stride + at + 4 * d).loadUnaligned(as: Int32.self)
-      sum = _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four))
+      return _mm512_dpbusd_epi32(sum, weights, _mm512_set1_epi32(four))
     }
     // Low nibbles meet the first half of a block of x, high ones the second.
     let low = bits == 4 ? _mm512_and_si512(words, nibbles) : words
     let (high, half) = (_mm512_and_si512(_mm512_srli_epi32(words, 4), nibbles), block / 2)
-    add(&p0, low, row: 0, at: 0)
-    add(&p1, low, row: 1, at: 0)
-    add(&p2, low, row: 2, at: 0)
-    add(&p3, low, row: 3, at: 0)
-    if rows == 8 {
-      add(&p4, low, row: 4, at: 0)
-      add(&p5, low, row: 5, at: 0)
-      add(&p6, low, row: 6, at: 0)
-      add(&p7, low, row: 7, at: 0)
-    }
-    if bits == 4 && rows == 8 {
-      add(&p0, high, row: 0, at: half)
-      add(&p1, high, row: 1, at: half)
-      add(&p2, high, row: 2, at: half)
-      add(&p3, high, row: 3, at: half)
-      add(&p4, high, row: 4, at: half)
-      add(&p5, high, row: 5, at: half)
-      add(&p6, high, row: 6, at: half)
-      add(&p7, high, row: 7, at: half)
-    } else if bits == 4 {
-      add(&h0, high, row: 0, at: half)
-      add(&h1, high, row: 1, at: half)
-      add(&h2, high, row: 2, at: half)
-      add(&h3, high, row: 3, at: half)
+    for i in 0..<rows { set(&sums, i, added(get(&sums, i), low, row: i, at: 0)) }
+    guard bits == 4 else { continue }
+    for i in 0..<rows {
+      if rows == 8 {
+        set(&sums, i, added(get(&sums, i), high, row: i, at: half))
+      } else {
+        set(&highSums, i, added(get(&highSums, i), high, row: i, at: half))
+      }
     }
   }
   if bits == 4 && rows == 4 {
-    (p0, p1) = (_mm512_add_epi32(p0, h0), _mm512_add_epi32(p1, h1))
-    (p2, p3) = (_mm512_add_epi32(p2, h2), _mm512_add_epi32(p3, h3))
+    for i in 0..<4 { set(&sums, i, _mm512_add_epi32(get(&sums, i), get(&highSums, i))) }
   }
   let factor = p.factors + j &>> p.factorShift * p.factorStep
   let scale = factors(factor, p.scaleFormat)
@@ -462,14 +442,5 @@ private func step(
       _mm512_mask_storeu_ps(p.y.base + i * p.y.stride, p.mask, sum)
     }
   }
-  fold(p0, 0)
-  fold(p1, 1)
-  fold(p2, 2)
-  fold(p3, 3)
-  if rows == 8 {
-    fold(p4, 4)
-    fold(p5, 5)
-    fold(p6, 6)
-    fold(p7, 7)
-  }
+  for i in 0..<rows { fold(get(&sums, i), i) }
 }

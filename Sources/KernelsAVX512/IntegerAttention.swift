@@ -43,44 +43,14 @@ private func maximum(_ magnitudes: __m512i) -> Float {
   return Float(bitPattern: x > y ? x : y)
 }
 
-/// Numbers so small that `limit / top` would be none, and those without a size, become zeros.
-@inline(__always)
-private func inverseScale(_ limit: Float, _ top: Float) -> Float {
-  top >= 0x1p-100 && top < .infinity ? limit / top : 0
-}
-
 /// To the nearest integer; what has none becomes zero, the low half of 0x80000000.
 @inline(__always)
 private func rounded(_ x: __m512, _ inverse: __m512) -> __m256i {
   _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(x, inverse)))
 }
 
-/// Scores of int16 keys, `out[r][j]`. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt16(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int16, out) }
-
-/// Scores of int8 keys, likewise. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt8(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int8, out) }
-
-/// `sums[r] = factors[r] · sums[r] + weightScales[r] · Σ weights[r][j] · values[j]` of int16 values. Scalar twin:
-/// `IntegerAttention.accumulated`.
-package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int16)
-}
-
-/// Sums of int8 values, likewise. Scalar twin: `IntegerAttention.accumulated`.
-package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int8)
-}
-
 /// What four rows are multiplied with, in pairs; of two rows the last two are not looked at.
 private typealias FourRows = (UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer, UnsafeRawPointer)
-
-/// Sums of four rows, two registers each.
-private typealias Eight = (__m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i, __m512i)
 
 /// Pairs of stored integers that are multiplied with a pair of each row.
 private typealias Pairs = (
@@ -89,9 +59,9 @@ private typealias Pairs = (
 
 /// `Σ rows[r][k] · stored[k][0 ..< 32]` over the pairs k in `from ..< to`, `stride` apart, of four rows or of two. Rows share
 /// each vector that is loaded: a cycle has room for one such load and one multiply-add. As many bytes as are read are
-/// prefetched at `ahead`.
+/// prefetched at `ahead`. A row's sums are two registers.
 @inline(__always)
-private func products(of rows: FourRows, isFour: Bool, _ stored: Pairs) -> Eight {
+private func products(of rows: FourRows, isFour: Bool, _ stored: Pairs) -> IntegerRegisters {
   let pairBytes = 2 * stored.element.bytes
   /// Sixteen pairs of int16.
   @inline(__always)
@@ -101,16 +71,7 @@ private func products(of rows: FourRows, isFour: Bool, _ stored: Pairs) -> Eight
     case .int16: _mm512_loadu_si512(source)
     }
   }
-  @inline(__always)
-  func add(
-    _ a: inout __m512i, _ b: inout __m512i, _ low: __m512i, _ high: __m512i, _ row: UnsafeRawPointer, _ k: Int
-  ) {
-    let pair = _mm512_set1_epi32((row + 4 * k).loadUnaligned(as: Int32.self))
-    a = _mm512_dpwssd_epi32(a, low, pair)
-    b = _mm512_dpwssd_epi32(b, high, pair)
-  }
-  let zero = _mm512_setzero_si512()
-  var (a0, b0, a1, b1, a2, b2, a3, b3) = (zero, zero, zero, zero, zero, zero, zero, zero)
+  var sums = registers(of: _mm512_setzero_si512())
   var k = stored.from
   while k < stored.to {
     let at = k * stored.stride * pairBytes
@@ -120,19 +81,25 @@ private func products(of rows: FourRows, isFour: Bool, _ stored: Pairs) -> Eight
       if pairBytes == 4 { prefetchFar(line + 64) }
     }
     let (low, high) = (pairs(stored.base + at), pairs(stored.base + at + 16 * pairBytes))
-    add(&a0, &b0, low, high, rows.0, k)
-    add(&a1, &b1, low, high, rows.1, k)
+    @inline(__always)
+    func add(_ row: UnsafeRawPointer, _ r: Int) {
+      let pair = _mm512_set1_epi32((row + 4 * k).loadUnaligned(as: Int32.self))
+      set(&sums, 2 * r, _mm512_dpwssd_epi32(get(&sums, 2 * r), low, pair))
+      set(&sums, 2 * r + 1, _mm512_dpwssd_epi32(get(&sums, 2 * r + 1), high, pair))
+    }
+    add(rows.0, 0)
+    add(rows.1, 1)
     if isFour {
-      add(&a2, &b2, low, high, rows.2, k)
-      add(&a3, &b3, low, high, rows.3, k)
+      add(rows.2, 2)
+      add(rows.3, 3)
     }
     k += 1
   }
-  return (a0, b0, a1, b1, a2, b2, a3, b3)
+  return sums
 }
 
 @inline(__always)
-private func scores(
+func scores(
   _ all: IntegerQueries, _ block: IntegerBlock, _ element: StoredInteger, _ out: UnsafeMutablePointer<Float>
 ) {
   let (queries, stride, count, queryScales) = (all.base, all.stride, all.count, all.scales)
@@ -165,15 +132,15 @@ private func scores(
       }
       let pairs: Pairs = (keys, element, first / 2, (end + 1) / 2, blockTokens, r == 0 ? ahead : nil)
       if isFour {
-        let sums = products(of: rows, isFour: true, pairs)
-        finish(r, sums.0, sums.1)
-        finish(second, sums.2, sums.3)
-        finish(r + 2, sums.4, sums.5)
-        finish(r + 3, sums.6, sums.7)
+        var sums = products(of: rows, isFour: true, pairs)
+        finish(r, get(&sums, 0), get(&sums, 1))
+        finish(second, get(&sums, 2), get(&sums, 3))
+        finish(r + 2, get(&sums, 4), get(&sums, 5))
+        finish(r + 3, get(&sums, 6), get(&sums, 7))
       } else {
-        let sums = products(of: rows, isFour: false, pairs)
-        finish(r, sums.0, sums.1)
-        if second > r { finish(second, sums.2, sums.3) }
+        var sums = products(of: rows, isFour: false, pairs)
+        finish(r, get(&sums, 0), get(&sums, 1))
+        if second > r { finish(second, get(&sums, 2), get(&sums, 3)) }
       }
       first = end
     }
@@ -298,7 +265,7 @@ private func merged(
 }
 
 @inline(__always)
-private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
+func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
   let (weights, weightScales, factors, out) = (all.scores, all.weightScales, all.factors, all.sums)
   let (values, headDim, count) = (block.base, block.headDim, all.count)
   let pairBytes = 2 * element.bytes
@@ -335,15 +302,15 @@ private func accumulate(_ all: AttentionRows, _ block: IntegerBlock, _ element: 
         }
       }
       if isFour {
-        let sums = products(of: rows, isFour: true, pairs)
-        finish(r, sums.0, sums.1)
-        finish(second, sums.2, sums.3)
-        finish(r + 2, sums.4, sums.5)
-        finish(r + 3, sums.6, sums.7)
+        var sums = products(of: rows, isFour: true, pairs)
+        finish(r, get(&sums, 0), get(&sums, 1))
+        finish(second, get(&sums, 2), get(&sums, 3))
+        finish(r + 2, get(&sums, 4), get(&sums, 5))
+        finish(r + 3, get(&sums, 6), get(&sums, 7))
       } else {
-        let sums = products(of: rows, isFour: false, pairs)
-        finish(r, sums.0, sums.1)
-        if second > r { finish(second, sums.2, sums.3) }
+        var sums = products(of: rows, isFour: false, pairs)
+        finish(r, get(&sums, 0), get(&sums, 1))
+        if second > r { finish(second, get(&sums, 2), get(&sums, 3)) }
       }
       d += 32
     }

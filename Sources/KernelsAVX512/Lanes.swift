@@ -2,6 +2,11 @@
 
 import _Builtin_intrinsics.intel
 
+/// Sixteen floats.
+typealias Floats = __m512
+/// 64 bytes of integers.
+typealias Integers = __m512i
+
 @inline(__always)
 func load(_ base: UnsafeRawPointer, _ column: Int) -> __m512 { _mm512_loadu_ps(base + column * 4) }
 

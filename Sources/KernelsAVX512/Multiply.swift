@@ -63,32 +63,21 @@ private func fourByOne(
   _ w0: UnsafeRawPointer, _ rowBytes: Int, _ x: UnsafePointer<Float>, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>
 ) {
-  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
-  var t0 = _mm512_setzero_ps()
-  var t1 = t0
-  var t2 = t0
-  var t3 = t0
+  var totals = registers(of: _mm512_setzero_ps())
   var c = 0
   while c + 16 <= columns {
     let a = load(x, c)
-    t0 = _mm512_fmadd_ps(load(w0, c), a, t0)
-    t1 = _mm512_fmadd_ps(load(w1, c), a, t1)
-    t2 = _mm512_fmadd_ps(load(w2, c), a, t2)
-    t3 = _mm512_fmadd_ps(load(w3, c), a, t3)
+    for o in 0..<4 { set(&totals, o, _mm512_fmadd_ps(load(w0 + o * rowBytes, c), a, get(&totals, o))) }
     c += 16
   }
   if c < columns {
     let mask = tailMask(columns - c)
     let a = load(x, c, mask)
-    t0 = _mm512_fmadd_ps(load(w0, c, mask), a, t0)
-    t1 = _mm512_fmadd_ps(load(w1, c, mask), a, t1)
-    t2 = _mm512_fmadd_ps(load(w2, c, mask), a, t2)
-    t3 = _mm512_fmadd_ps(load(w3, c, mask), a, t3)
+    for o in 0..<4 { set(&totals, o, _mm512_fmadd_ps(load(w0 + o * rowBytes, c, mask), a, get(&totals, o))) }
   }
-  y[0] = sum(t0)
-  y[1] = sum(t1)
-  y[2] = sum(t2)
-  y[3] = sum(t3)
+  (y[0], y[1], y[2], y[3]) = (
+    sum(get(&totals, 0)), sum(get(&totals, 1)), sum(get(&totals, 2)), sum(get(&totals, 3))
+  )
 }
 
 @inline(__always)
@@ -96,39 +85,18 @@ private func fourByFour(
   _ w0: UnsafeRawPointer, _ rowBytes: Int, _ x0: UnsafePointer<Float>, _ xStride: Int, _ columns: Int,
   _ y: UnsafeMutablePointer<Float>, _ yStride: Int
 ) {
-  let (w1, w2, w3) = (w0 + rowBytes, w0 + 2 * rowBytes, w0 + 3 * rowBytes)
-  let (x1, x2, x3) = (x0 + xStride, x0 + 2 * xStride, x0 + 3 * xStride)
-  let zero = _mm512_setzero_ps()
-  // t[row of x][weight row]
-  var (t00, t01, t02, t03) = (zero, zero, zero, zero)
-  var (t10, t11, t12, t13) = (zero, zero, zero, zero)
-  var (t20, t21, t22, t23) = (zero, zero, zero, zero)
-  var (t30, t31, t32, t33) = (zero, zero, zero, zero)
-
+  // Output o of row r is register 4 · r + o.
+  var totals = registers(of: _mm512_setzero_ps())
   @inline(__always)
   func step(_ c: Int, _ mask: __mmask16) {
-    let (a, b) = (load(w0, c, mask), load(w1, c, mask))
-    let (d, e) = (load(w2, c, mask), load(w3, c, mask))
-    let p = load(x0, c, mask)
-    t00 = _mm512_fmadd_ps(a, p, t00)
-    t01 = _mm512_fmadd_ps(b, p, t01)
-    t02 = _mm512_fmadd_ps(d, p, t02)
-    t03 = _mm512_fmadd_ps(e, p, t03)
-    let q = load(x1, c, mask)
-    t10 = _mm512_fmadd_ps(a, q, t10)
-    t11 = _mm512_fmadd_ps(b, q, t11)
-    t12 = _mm512_fmadd_ps(d, q, t12)
-    t13 = _mm512_fmadd_ps(e, q, t13)
-    let r = load(x2, c, mask)
-    t20 = _mm512_fmadd_ps(a, r, t20)
-    t21 = _mm512_fmadd_ps(b, r, t21)
-    t22 = _mm512_fmadd_ps(d, r, t22)
-    t23 = _mm512_fmadd_ps(e, r, t23)
-    let s = load(x3, c, mask)
-    t30 = _mm512_fmadd_ps(a, s, t30)
-    t31 = _mm512_fmadd_ps(b, s, t31)
-    t32 = _mm512_fmadd_ps(d, s, t32)
-    t33 = _mm512_fmadd_ps(e, s, t33)
+    var weights = registers(of: load(w0, c, mask))
+    for o in 1..<4 { set(&weights, o, load(w0 + o * rowBytes, c, mask)) }
+    for r in 0..<4 {
+      let values = load(x0 + r * xStride, c, mask)
+      for o in 0..<4 {
+        set(&totals, 4 * r + o, _mm512_fmadd_ps(get(&weights, o), values, get(&totals, 4 * r + o)))
+      }
+    }
   }
   var c = 0
   while c + 16 <= columns {
@@ -136,12 +104,14 @@ private func fourByFour(
     c += 16
   }
   if c < columns { step(c, tailMask(columns - c)) }
-
-  (y[0], y[1], y[2], y[3]) = (sum(t00), sum(t01), sum(t02), sum(t03))
-  let y1 = y + yStride
-  (y1[0], y1[1], y1[2], y1[3]) = (sum(t10), sum(t11), sum(t12), sum(t13))
-  let y2 = y1 + yStride
-  (y2[0], y2[1], y2[2], y2[3]) = (sum(t20), sum(t21), sum(t22), sum(t23))
-  let y3 = y2 + yStride
-  (y3[0], y3[1], y3[2], y3[3]) = (sum(t30), sum(t31), sum(t32), sum(t33))
+  @inline(__always)
+  func store(_ i: Int, _ y: UnsafeMutablePointer<Float>) {
+    (y[0], y[1], y[2], y[3]) = (
+      sum(get(&totals, i)), sum(get(&totals, i + 1)), sum(get(&totals, i + 2)), sum(get(&totals, i + 3))
+    )
+  }
+  store(0, y)
+  store(4, y + yStride)
+  store(8, y + 2 * yStride)
+  store(12, y + 3 * yStride)
 }

@@ -47,25 +47,17 @@ package func addOutliers(
     let (list, target) = (rows.base + r * OutlierList.length, y.base + r * y.stride)
     let count = Int(list[0])
     if outputs == 64 {
-      var (s0, s1, s2, s3) = (load(target, 0), load(target, 16), load(target, 32), load(target, 48))
+      var sums = registers(of: load(target, 0))
+      for i in 1..<4 { set(&sums, i, load(target, 16 * i)) }
       for index in 0..<count {
         let value = _mm512_set1_ps(Float(bitPattern: list[1 + OutlierList.limit + index]))
         let column = weights + Int(list[1 + index]) * OutlierList.outputs
-        s0 = _mm512_add_ps(s0, _mm512_mul_ps(value, load(column, 0)))
-        s1 = _mm512_add_ps(s1, _mm512_mul_ps(value, load(column, 16)))
-        s2 = _mm512_add_ps(s2, _mm512_mul_ps(value, load(column, 32)))
-        s3 = _mm512_add_ps(s3, _mm512_mul_ps(value, load(column, 48)))
+        for i in 0..<4 {
+          set(&sums, i, _mm512_add_ps(get(&sums, i), _mm512_mul_ps(value, load(column, 16 * i))))
+        }
       }
-      if let bias {
-        s0 = _mm512_add_ps(s0, load(bias, 0))
-        s1 = _mm512_add_ps(s1, load(bias, 16))
-        s2 = _mm512_add_ps(s2, load(bias, 32))
-        s3 = _mm512_add_ps(s3, load(bias, 48))
-      }
-      _mm512_storeu_ps(target, s0)
-      _mm512_storeu_ps(target + 16, s1)
-      _mm512_storeu_ps(target + 32, s2)
-      _mm512_storeu_ps(target + 48, s3)
+      if let bias { for i in 0..<4 { set(&sums, i, _mm512_add_ps(get(&sums, i), load(bias, 16 * i))) } }
+      for i in 0..<4 { _mm512_storeu_ps(target + 16 * i, get(&sums, i)) }
     } else {
       for o in stride(from: 0, to: outputs, by: 16) {
         let mask = tailMask(min(16, outputs - o))

@@ -13,34 +13,22 @@ package func scanCodes(_ rows: CodeRows, _ query: QueryPlanes, _ out: UnsafeMuta
     let first = rows.base + row * rows.rowBytes
     // The last rows of a scan are one block with rows that are counted twice.
     let step = rows.count - row >= 4 ? rows.rowBytes : 0
-    var h0 = _mm512_setzero_si512()
-    var (h1, h2, h3) = (h0, h0, h0)
-    var (l0, l1, l2, l3) = (h0, h0, h0, h0)
+    // Four rows' sums with the high plane, then with the low one.
+    var sums = registers(of: _mm512_setzero_si512())
     var at = 0
     while at < rows.rowBytes {
       let high = _mm512_loadu_si512(query.high + at)
       let low = _mm512_loadu_si512(query.low + at)
-      let ahead = first + at + scanDistance
-      prefetch(ahead)
-      prefetch(ahead + step)
-      prefetch(ahead + 2 * step)
-      prefetch(ahead + 3 * step)
-      let a = _mm512_loadu_si512(first + at)
-      let b = _mm512_loadu_si512(first + step + at)
-      let c = _mm512_loadu_si512(first + 2 * step + at)
-      let d = _mm512_loadu_si512(first + 3 * step + at)
-      h0 = _mm512_dpbusd_epi32(h0, a, high)
-      l0 = _mm512_dpbusd_epi32(l0, a, low)
-      h1 = _mm512_dpbusd_epi32(h1, b, high)
-      l1 = _mm512_dpbusd_epi32(l1, b, low)
-      h2 = _mm512_dpbusd_epi32(h2, c, high)
-      l2 = _mm512_dpbusd_epi32(l2, c, low)
-      h3 = _mm512_dpbusd_epi32(h3, d, high)
-      l3 = _mm512_dpbusd_epi32(l3, d, low)
+      for i in 0..<4 { prefetch(first + i * step + at + scanDistance) }
+      for i in 0..<4 {
+        let codes = _mm512_loadu_si512(first + i * step + at)
+        set(&sums, i, _mm512_dpbusd_epi32(get(&sums, i), codes, high))
+        set(&sums, i + 4, _mm512_dpbusd_epi32(get(&sums, i + 4), codes, low))
+      }
       at += 64
     }
-    let sums = products((h0, h1, h2, h3), (l0, l1, l2, l3), query, rows.rowBytes)
-    store(sums, rows, row, isFour: step != 0, query.scale, out)
+    let scores = products(&sums, query, rows.rowBytes)
+    store(scores, rows, row, isFour: step != 0, query.scale, out)
     row += step != 0 ? 4 : 1
   }
 }
@@ -54,62 +42,45 @@ package func scanCodesTwice(
   while row < rows.count {
     let base = rows.base + row * rows.rowBytes
     let step = rows.count - row >= 4 ? rows.rowBytes : 0
-    let zero = _mm512_setzero_si512()
-    var (h0, h1, h2, h3, l0, l1, l2, l3) = (zero, zero, zero, zero, zero, zero, zero, zero)
-    var (i0, i1, i2, i3, m0, m1, m2, m3) = (zero, zero, zero, zero, zero, zero, zero, zero)
+    // As in `scanCodes`, of either query.
+    var sums = registers(of: _mm512_setzero_si512())
+    var others = sums
     var at = 0
     while at < rows.rowBytes {
-      let a = _mm512_loadu_si512(base + at)
-      let b = _mm512_loadu_si512(base + step + at)
-      let c = _mm512_loadu_si512(base + 2 * step + at)
-      let d = _mm512_loadu_si512(base + 3 * step + at)
-      let (high, low) = (_mm512_loadu_si512(first.high + at), _mm512_loadu_si512(first.low + at))
-      h0 = _mm512_dpbusd_epi32(h0, a, high)
-      h1 = _mm512_dpbusd_epi32(h1, b, high)
-      h2 = _mm512_dpbusd_epi32(h2, c, high)
-      h3 = _mm512_dpbusd_epi32(h3, d, high)
-      l0 = _mm512_dpbusd_epi32(l0, a, low)
-      l1 = _mm512_dpbusd_epi32(l1, b, low)
-      l2 = _mm512_dpbusd_epi32(l2, c, low)
-      l3 = _mm512_dpbusd_epi32(l3, d, low)
-      let (high2, low2) = (_mm512_loadu_si512(second.high + at), _mm512_loadu_si512(second.low + at))
-      i0 = _mm512_dpbusd_epi32(i0, a, high2)
-      i1 = _mm512_dpbusd_epi32(i1, b, high2)
-      i2 = _mm512_dpbusd_epi32(i2, c, high2)
-      i3 = _mm512_dpbusd_epi32(i3, d, high2)
-      m0 = _mm512_dpbusd_epi32(m0, a, low2)
-      m1 = _mm512_dpbusd_epi32(m1, b, low2)
-      m2 = _mm512_dpbusd_epi32(m2, c, low2)
-      m3 = _mm512_dpbusd_epi32(m3, d, low2)
+      var codes = registers(of: _mm512_loadu_si512(base + at))
+      for i in 1..<4 { set(&codes, i, _mm512_loadu_si512(base + i * step + at)) }
+      @inline(__always)
+      func add(_ query: QueryPlanes, to sums: inout IntegerRegisters) {
+        let (high, low) = (_mm512_loadu_si512(query.high + at), _mm512_loadu_si512(query.low + at))
+        for i in 0..<4 { set(&sums, i, _mm512_dpbusd_epi32(get(&sums, i), get(&codes, i), high)) }
+        for i in 0..<4 { set(&sums, i + 4, _mm512_dpbusd_epi32(get(&sums, i + 4), get(&codes, i), low)) }
+      }
+      add(first, to: &sums)
+      add(second, to: &others)
       at += 64
     }
-    let sums = products((h0, h1, h2, h3), (l0, l1, l2, l3), first, rows.rowBytes)
-    let others = products((i0, i1, i2, i3), (m0, m1, m2, m3), second, rows.rowBytes)
-    store(sums, rows, row, isFour: step != 0, first.scale, out)
-    store(others, rows, row, isFour: step != 0, second.scale, other)
+    let scores = products(&sums, first, rows.rowBytes)
+    store(scores, rows, row, isFour: step != 0, first.scale, out)
+    store(products(&others, second, rows.rowBytes), rows, row, isFour: step != 0, second.scale, other)
     row += step != 0 ? 4 : 1
   }
 }
 
-private typealias FourSums = (__m512i, __m512i, __m512i, __m512i)
-
-/// `Σ (code - 128) · (128 · high + low)` of four rows, rounded once.
+/// `Σ (code - 128) · (128 · high + low)` of four rows, rounded once. `sums` are those of the high plane, then of the low one.
 @inline(__always)
-private func products(_ high: FourSums, _ low: FourSums, _ query: QueryPlanes, _ rowBytes: Int) -> __m128 {
+private func products(_ sums: inout IntegerRegisters, _ query: QueryPlanes, _ rowBytes: Int) -> __m128 {
   // 128 · 64 · 129 times as many columns are below 2^31: both planes fit one sum.
   if rowBytes <= 1984 {
-    @inline(__always)
-    func both(_ high: __m512i, _ low: __m512i) -> __m512i {
-      _mm512_add_epi32(low, _mm512_slli_epi32(high, 7))
-    }
-    let sums = laneSums(both(high.0, low.0), both(high.1, low.1), both(high.2, low.2), both(high.3, low.3))
+    for i in 0..<4 { set(&sums, i, _mm512_add_epi32(get(&sums, i + 4), _mm512_slli_epi32(get(&sums, i), 7))) }
+    let both = laneSums(get(&sums, 0), get(&sums, 1), get(&sums, 2), get(&sums, 3))
     let offset = (query.highSum &* 128 &+ query.lowSum) &* 128
-    return _mm_cvtepi32_ps(_mm_sub_epi32(sums, _mm_set1_epi32(offset)))
+    return _mm_cvtepi32_ps(_mm_sub_epi32(both, _mm_set1_epi32(offset)))
   }
-  let highs = _mm_sub_epi32(
-    laneSums(high.0, high.1, high.2, high.3), _mm_set1_epi32(query.highSum &* 128))
-  let lows = _mm_sub_epi32(laneSums(low.0, low.1, low.2, low.3), _mm_set1_epi32(query.lowSum &* 128))
-  return _mm_fmadd_ps(_mm_cvtepi32_ps(highs), _mm_set1_ps(128), _mm_cvtepi32_ps(lows))
+  let highs = laneSums(get(&sums, 0), get(&sums, 1), get(&sums, 2), get(&sums, 3))
+  let lows = laneSums(get(&sums, 4), get(&sums, 5), get(&sums, 6), get(&sums, 7))
+  return _mm_fmadd_ps(
+    _mm_cvtepi32_ps(_mm_sub_epi32(highs, _mm_set1_epi32(query.highSum &* 128))), _mm_set1_ps(128),
+    _mm_cvtepi32_ps(_mm_sub_epi32(lows, _mm_set1_epi32(query.lowSum &* 128))))
 }
 
 /// The scores of four rows from `row` on, or of the first of them.
@@ -141,41 +112,9 @@ private func laneSums(_ a: __m512i, _ b: __m512i, _ c: __m512i, _ d: __m512i) ->
   return unsafeBitCast(half.lowHalf &+ half.highHalf, to: __m128i.self)
 }
 
-/// `out[r] = Σ tables[p][0][low half of byte p] + tables[p][1][high half]`: a shuffle looks up two bytes of 32 rows at once.
-/// Scalar twin: `ScanKernels.reference`.
-package func scanSigns(
-  _ rows: SignRows, _ tables: UnsafePointer<UInt8>, _ out: UnsafeMutablePointer<Int32>
-) {
-  let tables = UnsafeRawPointer(tables)
-  for block in 0..<rows.blocks {
-    let bytes = rows.base + 32 * block * rows.rowBytes
-    let target = UnsafeMutableRawPointer(out + 32 * block)
-    var at = 0
-    while at < rows.rowBytes {
-      // 128 sums of at most 254 fit sixteen bits.
-      let sums = signSums(bytes, tables, at..<min(at + 128, rows.rowBytes))
-      // Rows 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31.
-      let first = _mm256_unpacklo_epi16(sums.even, sums.odd)
-      let second = _mm256_unpackhi_epi16(sums.even, sums.odd)
-      store(first.lowHalf, target, isFirst: at == 0)
-      store(second.lowHalf, target + 32, isFirst: at == 0)
-      store(first.highHalf, target + 64, isFirst: at == 0)
-      store(second.highHalf, target + 96, isFirst: at == 0)
-      at += 128
-    }
-  }
-}
-
-@inline(__always)
-private func store(_ sums: __m128i, _ out: UnsafeMutableRawPointer, isFirst: Bool) {
-  let wide = unsafeBitCast(_mm256_cvtepu16_epi32(sums), to: SIMD8<Int32>.self)
-  let known = isFirst ? SIMD8<Int32>.zero : UnsafeRawPointer(out).loadUnaligned(as: SIMD8<Int32>.self)
-  out.storeBytes(of: known &+ wide, as: SIMD8<Int32>.self)
-}
-
 /// Sums of the even rows and of the odd ones, sixteen bits each. Rows have an even number of bytes.
 @inline(__always)
-private func signSums(
+func signSums(
   _ bytes: UnsafeRawPointer, _ tables: UnsafeRawPointer, _ range: Range<Int>
 ) -> (even: __m256i, odd: __m256i) {
   let nibble = _mm512_set1_epi8(15)

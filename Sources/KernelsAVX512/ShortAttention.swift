@@ -12,8 +12,7 @@ package func attendShortly(_ text: ShortText, _ scratch: UnsafeMutablePointer<Fl
   let keys = scratch  // [headDim][width]
   let weights = keys + headDim * width  // [4][width]
   transpose(text, into: keys, width, weights + 4 * width)
-  let zero = _mm512_setzero_ps()
-  let none: EightSums = (zero, zero, zero, zero, zero, zero, zero, zero)
+  let none = registers(of: _mm512_setzero_ps())
   let fourWeights = fourRows(weights, width)
   for head in 0..<text.group {
     let (queries, target) = (text.queries + head * headDim, out.base + head * headDim)
@@ -25,17 +24,20 @@ package func attendShortly(_ text: ShortText, _ scratch: UnsafeMutablePointer<Fl
       let rows = (queries + r * stride, queries + r1 * stride, queries + r2 * stride, queries + r3 * stride)
       var j = 0
       while j < width {
-        store(adding(none, rows, 0, headDim, keys + j, width), weights + j, width)
+        var sums = none
+        add(to: &sums, rows, 0, headDim, keys + j, width)
+        store(&sums, weights + j, width)
         j += 32
       }
       for row in 0..<4 { softmax(weights + row * width, tokens) }
       var d = 0
       while d < headDim {
-        let sums = adding(none, fourWeights, 0, tokens, text.values + d, stride)
-        store(sums.0, sums.1, target + r * out.stride + d)
-        store(sums.2, sums.3, target + r1 * out.stride + d)
-        store(sums.4, sums.5, target + r2 * out.stride + d)
-        store(sums.6, sums.7, target + r3 * out.stride + d)
+        var sums = none
+        add(to: &sums, fourWeights, 0, tokens, text.values + d, stride)
+        store(get(&sums, 0), get(&sums, 1), target + r * out.stride + d)
+        store(get(&sums, 2), get(&sums, 3), target + r1 * out.stride + d)
+        store(get(&sums, 4), get(&sums, 5), target + r2 * out.stride + d)
+        store(get(&sums, 6), get(&sums, 7), target + r3 * out.stride + d)
         d += 32
       }
       r += 4

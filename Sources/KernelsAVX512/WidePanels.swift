@@ -186,10 +186,10 @@ func eightRowsWideFirst(_ p: WidePass) { pass(p, rows: 8, .left) }
 func eightRowsWideNext(_ p: WidePass) { pass(p, rows: 8, .found) }
 
 /// What a pass does with a panel's integers: makes them, makes them and leaves them to others, or finds them.
-private enum Integers { case made, left, found }
+private enum IntegerUse { case made, left, found }
 
 @inline(__always)
-private func pass(_ p: WidePass, rows: Int, _ integers: Integers) {
+private func pass(_ p: WidePass, rows: Int, _ integers: IntegerUse) {
   // A slot's first group finds nothing to add to.
   let first = min(16, p.groups)
   for j in 0..<first { step(p, j, rows: rows, integers, isFirst: true) }
@@ -218,14 +218,13 @@ private func wide(_ words: __m512i) -> (even: __m512i, odd: __m512i) {
 
 /// Group `j` of the panel by `rows` rows of x.
 @inline(__always)
-private func step(_ p: WidePass, _ j: Int, rows: Int, _ integers: Integers, isFirst: Bool) {
+private func step(_ p: WidePass, _ j: Int, rows: Int, _ integers: IntegerUse, isFirst: Bool) {
   prefetchShare(p.next, upTo: p.last, p.share, j, isFar: p.isFar)
   let weights = p.panel + 512 * j + (j >> 2) * p.gap
   let made = p.integers + 1024 * j
   let x = p.x + 64 * j
-  let zero = _mm512_setzero_si512()
-  var (p0, p1, p2, p3) = (zero, zero, zero, zero)
-  var (p4, p5, p6, p7) = (zero, zero, zero, zero)
+  // Of eight rows one sum each, of four two, of one row four: few sums would wait for their own last product.
+  var sums = registers(of: _mm512_setzero_si512())
   for d in 0..<8 {
     let even: __m512i
     let odd: __m512i
@@ -238,48 +237,23 @@ private func step(_ p: WidePass, _ j: Int, rows: Int, _ integers: Integers, isFi
       _mm512_storeu_si512(made + 128 * d, even)
       _mm512_storeu_si512(made + 128 * d + 64, odd)
     }
-    /// Weights times two activations of row `i`, `at` bytes from the first of these four.
+    /// Adds weights times two activations of row `i`, `at` bytes from the first of these four, to a sum.
     @inline(__always)
-    func add(_ sum: inout __m512i, _ weights: __m512i, row i: Int, at: Int) {
+    func add(to sum: Int, _ weights: __m512i, row i: Int, at: Int) {
       let two = (x + i * p.stride + at + 8 * d).loadUnaligned(as: Int32.self)
-      sum = _mm512_dpwssd_epi32(sum, weights, _mm512_set1_epi32(two))
+      set(&sums, sum, _mm512_dpwssd_epi32(get(&sums, sum), weights, _mm512_set1_epi32(two)))
     }
-    // Few sums alone would wait for their own last product.
-    switch rows {
-    case 8:
-      add(&p0, even, row: 0, at: 0)
-      add(&p1, even, row: 1, at: 0)
-      add(&p2, even, row: 2, at: 0)
-      add(&p3, even, row: 3, at: 0)
-      add(&p4, even, row: 4, at: 0)
-      add(&p5, even, row: 5, at: 0)
-      add(&p6, even, row: 6, at: 0)
-      add(&p7, even, row: 7, at: 0)
-      add(&p0, odd, row: 0, at: 4)
-      add(&p1, odd, row: 1, at: 4)
-      add(&p2, odd, row: 2, at: 4)
-      add(&p3, odd, row: 3, at: 4)
-      add(&p4, odd, row: 4, at: 4)
-      add(&p5, odd, row: 5, at: 4)
-      add(&p6, odd, row: 6, at: 4)
-      add(&p7, odd, row: 7, at: 4)
-    case 4:
-      add(&p0, even, row: 0, at: 0)
-      add(&p1, even, row: 1, at: 0)
-      add(&p2, even, row: 2, at: 0)
-      add(&p3, even, row: 3, at: 0)
-      add(&p4, odd, row: 0, at: 4)
-      add(&p5, odd, row: 1, at: 4)
-      add(&p6, odd, row: 2, at: 4)
-      add(&p7, odd, row: 3, at: 4)
-    default:
+    if rows == 1 {
       if d & 1 == 0 {
-        add(&p0, even, row: 0, at: 0)
-        add(&p4, odd, row: 0, at: 4)
+        add(to: 0, even, row: 0, at: 0)
+        add(to: 2, odd, row: 0, at: 4)
       } else {
-        add(&p1, even, row: 0, at: 0)
-        add(&p5, odd, row: 0, at: 4)
+        add(to: 1, even, row: 0, at: 0)
+        add(to: 3, odd, row: 0, at: 4)
       }
+    } else {
+      for i in 0..<rows { add(to: i, even, row: i, at: 0) }
+      for i in 0..<rows { add(to: rows == 8 ? i : i + 4, odd, row: i, at: 4) }
     }
   }
   let factor = load(p.factors, 16 * j)
@@ -294,20 +268,11 @@ private func step(_ p: WidePass, _ j: Int, rows: Int, _ integers: Integers, isFi
       total + 256 * i, _mm512_fmadd_ps(product, _mm512_mul_ps(factor, _mm512_set1_ps(a)), before))
   }
   switch rows {
-  case 8:
-    fold(p0, 0)
-    fold(p1, 1)
-    fold(p2, 2)
-    fold(p3, 3)
-    fold(p4, 4)
-    fold(p5, 5)
-    fold(p6, 6)
-    fold(p7, 7)
-  case 4:
-    fold(_mm512_add_epi32(p0, p4), 0)
-    fold(_mm512_add_epi32(p1, p5), 1)
-    fold(_mm512_add_epi32(p2, p6), 2)
-    fold(_mm512_add_epi32(p3, p7), 3)
-  default: fold(_mm512_add_epi32(_mm512_add_epi32(p0, p1), _mm512_add_epi32(p4, p5)), 0)
+  case 8: for i in 0..<8 { fold(get(&sums, i), i) }
+  case 4: for i in 0..<4 { fold(_mm512_add_epi32(get(&sums, i), get(&sums, i + 4)), i) }
+  default:
+    fold(
+      _mm512_add_epi32(
+        _mm512_add_epi32(get(&sums, 0), get(&sums, 1)), _mm512_add_epi32(get(&sums, 2), get(&sums, 3))), 0)
   }
 }

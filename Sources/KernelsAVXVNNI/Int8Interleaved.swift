@@ -1,58 +1,17 @@
-// Products of int8 activations with panels (Int8Panel), for any number of rows of x.
-//
-// Lanes belong to outputs, so none are summed. For slot s = j mod 16 of block j the sums of sixteen outputs stand side
-// by side in memory; after the last block the slots are added in the tree of KernelsAVX2's Int8Multiply.
+// What PanelRows does with registers in AVX-VNNI: eight of a panel's sixteen outputs each.
 
-package import KernelTypes
+import KernelTypes
 import _Builtin_intrinsics.intel
 
 /// Sums of outputs 0-7 and 8-15.
-private typealias Halves = (__m256i, __m256i)
-/// What PanelShapes takes.
-typealias PanelRow = (
-  panel: UnsafeRawPointer, shape: PanelShape, x: UnsafeRawPointer, totals: UnsafeMutablePointer<Float>
-)
-/// A panel's weights as nibbles or bytes, block after block, with `gap` bytes before those whose number has no bit of `inHead`.
-typealias Pass = (
-  weights: UnsafeRawPointer, isNibbles: Bool, gap: Int, inHead: Int, columns: Int, block: Int,
-  factors: UnsafeMutablePointer<Float>, totals: UnsafeMutablePointer<Float>
-)
-
-/// As KernelsAVX2's `multiplyInt8`, to the bit, for kept panels. Scalar twin: `Reference.multiplyInt8`.
-///
-/// - Parameter scratch: as many bytes as KernelsAVX2's `int8PanelBytes`: weights as bytes, scales and biases as floats, and
-///   the sums of four rows.
-package func multiplyInt8Interleaved(
-  _ weights: PanelRows, _ x: Int8Activations, into y: Output, scratch: UnsafeMutableRawPointer
-) {
-  let (shape, panelBytes) = (weights.shape, int8InterleavedBytes(weights.shape))
-  let floats = (scratch + 16 * ((shape.columns + 63) & ~63)).assumingMemoryBound(to: Float.self)
-  let totals = floats + 32 * (shape.columns / blockSize(shape.groupSize))
-  var (panel, output) = (weights.base, y)
-  for o in stride(from: 0, to: weights.count, by: Panel.width) {
-    let count = min(Panel.width, weights.count - o)
-    if x.count >= Panel.worthwhileRows {
-      manyRows(unpacked(panel, shape, scratch, floats, totals), x, count, output)
-    } else {
-      for r in 0..<x.count {
-        multiplyRow(
-          (panel: panel, shape: shape, x: x.base + r * x.rowBytes, totals: totals), shape,
-          blockSize(shape.groupSize))
-        storeSums(totals, count, output.base + r * output.stride)
-      }
-    }
-    panel += panelBytes
-    output.base += Panel.width
-  }
-}
+typealias PanelSums = (__m256i, __m256i)
 
 @inline(__always)
 private func load(_ base: UnsafePointer<Float>) -> __m256 { _mm256_loadu_ps(base) }
 
 /// Slots 0 ... 15 of sixteen outputs, added up and stored for the first `count`.
 @inline(__always)
-private func storeSums(_ totals: UnsafeMutablePointer<Float>, _ count: Int, _ y: UnsafeMutablePointer<Float>)
-{
+func storeSums(_ totals: UnsafeMutablePointer<Float>, _ count: Int, _ y: UnsafeMutablePointer<Float>) {
   for half in 0..<2 {
     @inline(__always)
     func pair(_ s: Int) -> __m256 {
@@ -68,27 +27,52 @@ private func storeSums(_ totals: UnsafeMutablePointer<Float>, _ count: Int, _ y:
 }
 
 @inline(__always)
-private func clearSlots(from blocks: Int, _ totals: UnsafeMutablePointer<Float>) {
+func clearSlots(from blocks: Int, _ totals: UnsafeMutablePointer<Float>) {
   for slot in min(blocks, 16)..<16 {
     _mm256_storeu_ps(totals + 16 * slot, _mm256_setzero_ps())
     _mm256_storeu_ps(totals + 16 * slot + 8, _mm256_setzero_ps())
   }
 }
 
-/// Adds block `j` of eight outputs to its slot; slots without a block are zeroed beforehand.
+/// Adds block `j` of sixteen outputs to its slot; slots without a block are zeroed beforehand.
 @inline(__always)
-private func fold(
-  _ products: __m256i, _ scales: __m256, _ biases: __m256, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
+func fold(
+  _ products: PanelSums, _ scales: Factors, _ biases: Factors, _ a: UnsafeRawPointer, _ c: UnsafeRawPointer,
   isFirst: Bool, _ total: UnsafeMutablePointer<Float>
 ) {
-  let factor = _mm256_mul_ps(_mm256_set1_ps(a.loadUnaligned(as: Float.self)), scales)
-  let before = isFirst ? _mm256_setzero_ps() : load(total)
-  let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), factor, before)
-  _mm256_storeu_ps(total, _mm256_fmadd_ps(biases, _mm256_set1_ps(c.loadUnaligned(as: Float.self)), sum))
+  @inline(__always)
+  func fold(
+    _ products: __m256i, _ scales: __m256, _ biases: __m256, _ total: UnsafeMutablePointer<Float>
+  ) {
+    let factor = _mm256_mul_ps(_mm256_set1_ps(a.loadUnaligned(as: Float.self)), scales)
+    let before = isFirst ? _mm256_setzero_ps() : load(total)
+    let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(products), factor, before)
+    _mm256_storeu_ps(total, _mm256_fmadd_ps(biases, _mm256_set1_ps(c.loadUnaligned(as: Float.self)), sum))
+  }
+  fold(products.0, scales.0, biases.0, total)
+  fold(products.1, scales.1, biases.1, total + 8)
 }
+
+/// Nothing: bytes are multiplied as unsigned ones.
+@inline(__always)
+func completed(
+  _ products: PanelSums, _ x: UnsafeRawPointer, _ block: Int, _ columns: Int, _ j: Int
+) -> PanelSums { products }
 
 /// Scales or biases of outputs 0-7 and 8-15.
 typealias Factors = (__m256, __m256)
+
+@inline(__always)
+var noFactors: Factors { (_mm256_setzero_ps(), _mm256_setzero_ps()) }
+
+@inline(__always)
+func factors(_ base: UnsafeMutablePointer<Float>) -> Factors { (load(base), load(base + 8)) }
+
+@inline(__always)
+func store(_ factors: Factors, _ base: UnsafeMutablePointer<Float>) {
+  _mm256_storeu_ps(base, factors.0)
+  _mm256_storeu_ps(base + 8, factors.1)
+}
 
 /// The scales and biases of a head's group.
 @inline(__always)
@@ -166,45 +150,17 @@ private func highNibbles(_ bytes: __m256i) -> __m256i {
   _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15))
 }
 
-// MARK: One row of x
+// MARK: Products
 
-/// - Parameters:
-///   - low: bits of the first plane.
-///   - high: bits of the second, or 0.
+/// The sums of a block's two planes, of which the second has bits from `low` on.
 @inline(__always)
-func panelRow(_ p: PanelRow, low: Int, high: Int, block: Int, _ kind: PanelFactors) {
-  let (shape, x, totals) = (p.shape, p.x, p.totals)
-  let (blocks, place, isShared) = (
-    shape.columns / block, places(shape.columns, block), shape.groupSize > block
-  )
-  clearSlots(from: blocks, totals)
-  var (at, head) = (p.panel, p.panel)
-  let (inHead, zero) = (headMask(kind, isShared: isShared), _mm256_setzero_ps())
-  var (scales, biases) = ((zero, zero), (zero, zero))
-  for j in 0..<blocks {
-    if j & inHead == 0 {
-      head = at
-      at += kind.headBytes
-    }
-    if !isShared || j & 1 == 0 { (scales, biases) = factors(head, j & inHead, kind, low + high) }
-    let values = x + j * block
-    var products = planeSums(at, values, low, block)
-    if high > 0 {
-      let upper = planeSums(at + blockBytes(block, low), values, high, block)
-      products = (
-        _mm256_add_epi32(products.0, left(upper.0, low)), _mm256_add_epi32(products.1, left(upper.1, low))
-      )
-    }
-    at += blockBytes(block, low + high)
-    let (a, c, total) = (x + place.a + 4 * j, x + place.c + 4 * j, totals + 16 * (j & 15))
-    fold(products.0, scales.0, biases.0, a, c, isFirst: j < 16, total)
-    fold(products.1, scales.1, biases.1, a, c, isFirst: j < 16, total + 8)
-  }
+func added(_ lower: PanelSums, _ upper: PanelSums, shifted low: Int) -> PanelSums {
+  (_mm256_add_epi32(lower.0, left(upper.0, low)), _mm256_add_epi32(lower.1, left(upper.1, low)))
 }
 
 /// The products of a plane of `width` bits with a block of x.
 @inline(__always)
-private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: Int, _ block: Int) -> Halves {
+func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: Int, _ block: Int) -> PanelSums {
   let zero = _mm256_setzero_si256()
   // Two chains for each half.
   var (s, t, u, v) = (zero, zero, zero, zero)
@@ -238,142 +194,17 @@ private func planeSums(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ width: In
   return (_mm256_add_epi32(s, u), _mm256_add_epi32(t, v))
 }
 
-// MARK: Many rows of x
-
-/// A panel for many rows: scales and biases as floats, and narrow weights as bytes, in scratch.
-@inline(never)
-func unpacked(
-  _ panel: UnsafeRawPointer, _ shape: PanelShape, _ scratch: UnsafeMutableRawPointer,
-  _ floats: UnsafeMutablePointer<Float>, _ totals: UnsafeMutablePointer<Float>
-) -> Pass {
-  let (block, inHead) = (blockSize(shape.groupSize), shape.factors.groups - 1)
-  let isWhole = shape.bits == wholeBits(shape)
-  let headBytes = shape.factors.headBytes
-  var (at, head, target, out) = (panel, panel, floats, scratch)
-  for group in 0..<shape.columns / shape.groupSize {
-    if group & inHead == 0 {
-      head = at
-      at += headBytes
-    }
-    let (scales, biases) = factors(head, group & inHead, shape.factors, shape.bits)
-    for _ in 0..<shape.groupSize / block {
-      _mm256_storeu_ps(target, scales.0)
-      _mm256_storeu_ps(target + 8, scales.1)
-      _mm256_storeu_ps(target + 16, biases.0)
-      _mm256_storeu_ps(target + 24, biases.1)
-      target += 32
-    }
-    for _ in 0..<shape.groupSize / block {
-      switch shape.bits {
-      case 2: unpackPlanes(at, block, low: 2, high: 0, out)
-      case 3: unpackPlanes(at, block, low: 2, high: 1, out)
-      case 4 where !isWhole: unpackPlanes(at, block, low: 4, high: 0, out)
-      case 5: unpackPlanes(at, block, low: 4, high: 1, out)
-      case 6: unpackPlanes(at, block, low: 4, high: 2, out)
-      default: break
-      }
-      out += blockBytes(block, 8)
-      at += blockBytes(block, shape.bits)
-    }
-  }
-  return (
-    weights: isWhole ? panel + headBytes : UnsafeRawPointer(scratch), isNibbles: isWhole && shape.bits == 4,
-    gap: isWhole ? headBytes : 0, inHead: headMask(shape.factors, isShared: shape.groupSize > block),
-    columns: shape.columns, block: block, factors: floats, totals: totals
-  )
-}
-
-/// At least four rows of x by the first `count` outputs of a panel.
-@inline(__always)
-private func manyRows(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  switch (p.isNibbles, p.block) {
-  case (true, 64): many4x64(p, x, count, y)
-  case (true, _): many4x32(p, x, count, y)
-  case (false, 64): many8x64(p, x, count, y)
-  case (false, 32): many8x32(p, x, count, y)
-  default: many8x16(p, x, count, y)
-  }
-}
-
-@inline(never)
-func many4x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  many(p, x, count, y, isNibbles: true, block: 64)
-}
-
-@inline(never)
-func many4x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  many(p, x, count, y, isNibbles: true, block: 32)
-}
-
-@inline(never)
-func many8x64(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  many(p, x, count, y, isNibbles: false, block: 64)
-}
-
-@inline(never)
-func many8x32(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  many(p, x, count, y, isNibbles: false, block: 32)
-}
-
-@inline(never)
-func many8x16(_ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output) {
-  many(p, x, count, y, isNibbles: false, block: 16)
-}
-
-@inline(__always)
-private func many(
-  _ p: Pass, _ x: Int8Activations, _ count: Int, _ y: Output, isNibbles: Bool, block: Int
-) {
-  let (blocks, place) = (p.columns / block, places(p.columns, block))
-  for i in 0..<4 { clearSlots(from: blocks, p.totals + 256 * i) }
-  var r = 0
-  while r < x.count {
-    // The last four rows may overlap those before them.
-    r = min(r, x.count - 4)
-    let row = x.base + r * x.rowBytes
-    var w = p.weights
-    for j in 0..<blocks {
-      if j > 0, j & p.inHead == 0 { w += p.gap }
-      let s = fourRows(w, row + j * block, x.rowBytes, block: block, isNibbles: isNibbles)
-      w += blockBytes(block, isNibbles ? 4 : 8)
-      let factor = p.factors + 32 * j
-      let (scales, biases) = ((load(factor), load(factor + 8)), (load(factor + 16), load(factor + 24)))
-      @inline(__always)
-      func finish(_ sums: Halves, _ i: Int, isFirst: Bool) {
-        let (a, c) = (row + i * x.rowBytes + place.a + 4 * j, row + i * x.rowBytes + place.c + 4 * j)
-        let total = p.totals + 256 * i + 16 * (j & 15)
-        fold(sums.0, scales.0, biases.0, a, c, isFirst: isFirst, total)
-        fold(sums.1, scales.1, biases.1, a, c, isFirst: isFirst, total + 8)
-      }
-      // One branch for all rows.
-      if j < 16 {
-        finish(s.0, 0, isFirst: true)
-        finish(s.1, 1, isFirst: true)
-        finish(s.2, 2, isFirst: true)
-        finish(s.3, 3, isFirst: true)
-      } else {
-        finish(s.0, 0, isFirst: false)
-        finish(s.1, 1, isFirst: false)
-        finish(s.2, 2, isFirst: false)
-        finish(s.3, 3, isFirst: false)
-      }
-    }
-    for i in 0..<4 { storeSums(p.totals + 256 * i, count, y.base + (r + i) * y.stride) }
-    r += 4
-  }
-}
-
 /// The sums of sixteen outputs for four rows of x.
 @inline(__always)
-private func fourRows(
+func fourRows(
   _ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ stride: Int, block: Int, isNibbles: Bool
-) -> (Halves, Halves, Halves, Halves) {
-  let none: Halves = (_mm256_setzero_si256(), _mm256_setzero_si256())
+) -> (PanelSums, PanelSums, PanelSums, PanelSums) {
+  let none: PanelSums = (_mm256_setzero_si256(), _mm256_setzero_si256())
   var (s0, s1, s2, s3) = (none, none, none, none)
   @inline(__always)
-  func add(_ weights: Halves, _ x: UnsafeRawPointer) {
+  func add(_ weights: PanelSums, _ x: UnsafeRawPointer) {
     @inline(__always)
-    func add(_ s: inout Halves, _ i: Int) {
+    func add(_ s: inout PanelSums, _ i: Int) {
       let values = broadcast(x + i * stride)
       s = (dot(s.0, weights.0, values), dot(s.1, weights.1, values))
     }

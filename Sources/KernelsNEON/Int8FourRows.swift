@@ -5,9 +5,9 @@
 /// - Parameter w: the block's registers, of nibbles or of bytes.
 @inline(__always)
 func fourRows(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ stride: Int, block: Int, isNibbles: Bool)
-  -> (Quad, Quad, Quad, Quad)
+  -> (PanelSums, PanelSums, PanelSums, PanelSums)
 {
-  let none: Quad = (.zero, .zero, .zero, .zero)
+  let none: PanelSums = (.zero, .zero, .zero, .zero)
   // Sums of a register of four outputs, a row each.
   var (g0, g1, g2, g3) = (none, none, none, none)
   /// Four registers by the lanes of four rows.
@@ -19,7 +19,7 @@ func fourRows(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ stride: Int, block
     add(&g3, d, lanes)
   }
   @inline(__always)
-  func step(_ low: Quad, _ high: Quad, _ lane: Int, _ v: UnsafeRawPointer) {
+  func step(_ low: PanelSums, _ high: PanelSums, _ lane: Int, _ v: UnsafeRawPointer) {
     let lows = lanes(low, lane)
     if isNibbles {
       let (a, b, c, d) = (codes(v), codes(v + 16), codes(v + 32), codes(v + 48))
@@ -46,7 +46,7 @@ func fourRows(_ w: UnsafeRawPointer, _ x: UnsafeRawPointer, _ stride: Int, block
 }
 
 @inline(__always)
-private func add(_ s: inout Quad, _ weights: Bytes, _ x: (Bytes, Bytes, Bytes, Bytes)) {
+private func add(_ s: inout PanelSums, _ weights: Bytes, _ x: (Bytes, Bytes, Bytes, Bytes)) {
   s.0 = dot(s.0, weights, x.0)
   s.1 = dot(s.1, weights, x.1)
   s.2 = dot(s.2, weights, x.2)
@@ -55,7 +55,7 @@ private func add(_ s: inout Quad, _ weights: Bytes, _ x: (Bytes, Bytes, Bytes, B
 
 /// Sixteen bytes of each of four rows.
 @inline(__always)
-private func sixteen(_ x: UnsafeRawPointer, _ stride: Int) -> Quad {
+private func sixteen(_ x: UnsafeRawPointer, _ stride: Int) -> PanelSums {
   (
     x.loadUnaligned(as: Sums.self), (x + stride).loadUnaligned(as: Sums.self),
     (x + 2 * stride).loadUnaligned(as: Sums.self), (x + 3 * stride).loadUnaligned(as: Sums.self)
@@ -64,7 +64,7 @@ private func sixteen(_ x: UnsafeRawPointer, _ stride: Int) -> Quad {
 
 /// Four bytes of each row in all lanes: an operand by element.
 @inline(__always)
-private func lanes(_ x: Quad, _ lane: Int) -> (Bytes, Bytes, Bytes, Bytes) {
+private func lanes(_ x: PanelSums, _ lane: Int) -> (Bytes, Bytes, Bytes, Bytes) {
   (
     unsafeBitCast(Sums(repeating: x.0[lane]), to: Bytes.self),
     unsafeBitCast(Sums(repeating: x.1[lane]), to: Bytes.self),

@@ -38,12 +38,6 @@ package func quantizeInt16(
 @inline(__always)
 private func magnitude(_ x: Four) -> SIMD4<UInt32> { unsafeBitCast(x, to: SIMD4<UInt32>.self) & 0x7FFF_FFFF }
 
-/// Numbers so small that `limit / top` would be none, and those without a size, become zeros.
-@inline(__always)
-private func inverseScale(_ limit: Float, _ top: Float) -> Float {
-  top >= 0x1p-100 && top < .infinity ? limit / top : 0
-}
-
 /// To the nearest integer; what has none becomes zero.
 @inline(__always)
 private func rounded(_ x: Four, _ inverse: Float) -> SIMD4<Int16> {
@@ -76,27 +70,6 @@ package func roundWeights(
     (UnsafeMutableRawPointer(row) + 8 * i).storeBytes(of: weights, as: SIMD4<Int16>.self)
   }
   return top * (1 / IntegerLimit.weight)
-}
-
-/// Scores of int16 keys, `out[r][j]`. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt16(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int16, out) }
-
-/// Scores of int8 keys, likewise. Scalar twin: `IntegerAttention.scored`.
-package func attentionScoresInt8(
-  _ queries: IntegerQueries, _ keys: IntegerBlock, into out: UnsafeMutablePointer<Float>
-) { scores(queries, keys, .int8, out) }
-
-/// `sums[r] = factors[r] · sums[r] + weightScales[r] · Σ weights[r][j] · values[j]` of int16 values. Scalar twin:
-/// `IntegerAttention.accumulated`.
-package func attentionAccumulateInt16(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int16)
-}
-
-/// Sums of int8 values, likewise. Scalar twin: `IntegerAttention.accumulated`.
-package func attentionAccumulateInt8(_ rows: AttentionRows, _ values: IntegerBlock) {
-  accumulate(rows, values, .int8)
 }
 
 /// Products of a row with 16 pairs, a lane for each element.
@@ -149,7 +122,7 @@ private func products(of first: UnsafeRawPointer, _ second: UnsafeRawPointer, _ 
 }
 
 @inline(__always)
-private func scores(
+func scores(
   _ queries: IntegerQueries, _ block: IntegerBlock, _ element: StoredInteger,
   _ out: UnsafeMutablePointer<Float>
 ) {
@@ -194,7 +167,7 @@ private func scores(
 }
 
 @inline(__always)
-private func accumulate(_ rows: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
+func accumulate(_ rows: AttentionRows, _ block: IntegerBlock, _ element: StoredInteger) {
   let headDim = block.headDim
   let (first, end) = (rows.seen.lowerBound / 2, (rows.seen.upperBound + 1) / 2)
   var r = 0

@@ -8,6 +8,9 @@ import _Builtin_intrinsics.arm.neon
 
 /// Four float32 lanes.
 typealias Four = SIMD4<Float>
+/// Sums of Registers.
+typealias Floats = Four
+typealias Integers = Sums
 /// Signed bytes that are multiplied.
 typealias Bytes = SIMD16<Int8>
 /// Bytes as the checkpoint stores them.

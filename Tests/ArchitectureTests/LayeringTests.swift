@@ -12,6 +12,7 @@ private let systemModules: [String: Set<String>] = [
   "KernelsNEON": ["_Builtin_intrinsics"],
   "KernelsDotprod": ["_Builtin_intrinsics"],
   "KernelsI8MM": ["_Builtin_intrinsics"],
+  "KernelsShared": ["_Builtin_intrinsics"],
 ]
 
 /// The folder of files that are compiled into several kernel modules, which link to them. It is no module.

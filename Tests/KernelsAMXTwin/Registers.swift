@@ -1,0 +1,1 @@
+../../Sources/KernelsShared/Registers.swift
