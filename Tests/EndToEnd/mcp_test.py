@@ -3,6 +3,7 @@ clients that send what they like."""
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -131,6 +132,26 @@ def test_a_session_follows_its_folders(s):
         other.mkdir()
         (other / "tea.md").write_text("Tea needs four minutes.")
         asyncio.run(session(place, notes, other))
+
+
+def test_an_index_that_another_process_makes(s):
+    ask = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_notes"}}).encode()
+    with folder() as (place, _):
+        notes = place / "new"
+        notes.mkdir()
+        words = command(s, place, notes)
+        assert talk(words, ask)[0]["result"]["structuredContent"]["total"] == 0
+        (notes / "tea.md").write_text("Tea needs four minutes.")
+        lock = next((place / "index").rglob("lock"))
+        with open(lock) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            result = talk(words, ask)[0]["result"]
+            assert result["isError"] and "another process" in result["content"][0]["text"], result
+        assert talk(words, ask)[0]["result"]["structuredContent"]["total"] == 1
+        # What is known already answers meanwhile.
+        with open(lock) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert talk(words, ask)[0]["result"]["structuredContent"]["total"] == 1
 
 
 def test_answers_have_citations(s):

@@ -79,9 +79,12 @@ final class FolderNotes: NoteSource {
       do {
         let isAgain = state.withLock { !$0.folders.isEmpty }
         let folders = try places.map { place in
-          try SearchedFolder(place.path, flags, models: models, isAgain: isAgain) { progress in
+          let folder = try SearchedFolder(place.path, flags, models: models, isAgain: isAgain) { progress in
             state.update { $0.progress = progress }
-          }.released
+          }
+          // No notes at all would be a wrong answer.
+          guard !folder.isBeginning else { throw SearchFolderError.isInUse }
+          return folder.released
         }
         state.update { ($0.folders, $0.failure) = (folders, nil) }
       } catch {

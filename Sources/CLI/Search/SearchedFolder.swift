@@ -109,6 +109,9 @@ struct SearchedFolder {
     return shelf.model(try shelf.makeHome(of: folder)) != nil
   }
 
+  /// Whether another process is making the index, and nothing is in it yet.
+  var isBeginning: Bool { writable == nil && index.documentCount == 0 }
+
   /// What is known now, so that other processes can change the index.
   var released: SearchedFolder {
     var folder = self
