@@ -109,13 +109,16 @@ private func refusal(_ open: () throws -> Void) -> String? {
     ]
     let folder = try TestFolder()
     let path = folder.path + "/m.gguf"
-    for key in own.map({ architecture + "." + $0 }) + general {
+    // The reader of tokens and of sampling does not look at the architecture, so it is run for three of them.
+    let readsAll = ["llama", "gemma4", "gpt-oss"].contains(architecture)
+    for key in own.map({ architecture + "." + $0 }) + (readsAll ? general : []) {
       for value in values {
         var writer = GGUFWriter(architecture, usual.filter { $0.0 != key } + [(key, value)])
         writer.add("token_embd.weight", [4, 64], [Float](repeating: 0, count: 256))
         try folder.write("m.gguf", writer.file)
         _ = refusal {
           let model = try GGUFModel(path: path)
+          guard readsAll else { return }
           _ = (model.tokenizerConfig, model.generationConfig)
           _ = try model.tokenizerFile()
         }

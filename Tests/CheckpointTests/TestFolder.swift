@@ -17,6 +17,8 @@ final class TestFolder {
   }
 
   func write(_ name: String, _ bytes: [UInt8]) throws {
+    // A file that was cut to nothing is flushed to the disk when it is closed (ext4): a new one is not.
+    unlink(path + "/" + name)
     guard let file = fopen(path + "/" + name, "w") else {
       throw PlatformError.file(action: "create", path: path + "/" + name, code: errno)
     }
