@@ -65,7 +65,7 @@ let budgets = [
   "CAPI": 770,
   "CLI": 11_260,
   "Chat": 6_230,
-  "Checkpoint": 5_030,
+  "Checkpoint": 5_090,
   "Compute": 9_620,
   "Conversion": 1_150,
   "Decoding": 1_870,

@@ -1,6 +1,6 @@
 // A model folder: config.json, the weight shards, tokenizer and template files, opened and checked. A GGUF file is one too.
 
-import Compute
+package import Compute
 package import JSON
 package import Platform
 
@@ -91,6 +91,10 @@ package final class ModelFolder: Sendable {
 
   /// What a GGUF file says of its licence.
   package var license: String? { gguf?.license }
+
+  /// What a GGUF file says of an encoder, as `modules.json` does in a folder.
+  package var ggufPooling: Pooling? { gguf?.pooling }
+  var isGGUFReranker: Bool { gguf?.isReranker ?? false }
 
   /// Whether a path leads to a GGUF file, or to a folder whose only model is one.
   package static func isGGUF(_ path: String) -> Bool {

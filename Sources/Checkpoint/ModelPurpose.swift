@@ -19,6 +19,8 @@ extension ModelFolder {
   package var task: ModelPurpose {
     let architecture = config["architectures"]?[0]?.stringValue ?? ""
     if architecture.hasSuffix("ForSequenceClassification") { return .rerank }
+    if isGGUFReranker { return .rerank }
+    if ggufPooling != nil { return .embed }
     let type = config["model_type"]?.stringValue ?? ""
     if Self.encoderTypes.contains(type) { return .embed }
     if config["use_bidirectional_attention"]?.boolValue == true { return .embed }

@@ -72,7 +72,8 @@ package enum EncoderFamily {
     if let answers, let decoder = encoder as? DecoderEncoder { try decoder.judge(answers) }
     return try SentenceEncoder(
       encoder, sentences,
-      defaultPooling: Self.pooling(folder.name, family.pooling), folder: folder, compute: compute)
+      defaultPooling: folder.ggufPooling ?? Self.pooling(folder.name, family.pooling), folder: folder,
+      compute: compute)
   }
 
   /// Models whose folders were converted without their pooling: those trained on their first token are known by name.

@@ -69,22 +69,59 @@ import Tokenizers
       ])
     writer.pairs += Self.smallest
     writer.add("token_embd.weight", [tokens.count, 1], [Float](repeating: 0, count: tokens.count))
-    let path = "/tmp/mlxserve-gemma4-\(getpid()).gguf"
+    try compare(
+      writer, own,
+      [
+        "The quick brown fox  jumps.\n\n\n\tTabs, 12345 and naïve façades — 日本語 😀.", "", " ",
+        "a\u{0}b\u{FFFD}",
+        "<bos><|turn>user\nHi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>Hello<turn|>",
+      ])
+  }
+
+  /// As its converter writes it: what words begin with behind a mark, what goes on with them without one.
+  @Test(.enabled(if: TestData.shared != nil, "needs ../shared"))
+  func `a vocabulary of BERT is its own tokenizer`() throws {
+    let folder = try #require(TestData.shared) + "/tokenizers/minilm-bert"
+    let bytes = try File.read(folder + "/tokenizer.json", limit: 1 << 27)
+    let (file, own) = (try JSONValue(parsing: bytes), try Tokenizer(tokenizerJSON: bytes))
+    let vocabulary = try #require(file["model"]?["vocab"]?.objectValue)
+    let special = Set((file["added_tokens"]?.arrayValue ?? []).compactMap { $0["content"]?.stringValue })
+    var (tokens, kinds) = (
+      [String](repeating: "", count: vocabulary.count), [Int](repeating: 1, count: vocabulary.count)
+    )
+    for (token, value) in vocabulary.entries {
+      let id = try #require(value.intValue)
+      kinds[id] = special.contains(token) ? 3 : 1
+      tokens[id] =
+        kinds[id] == 3 ? token : token.hasPrefix("##") ? String(token.dropFirst(2)) : "\u{2581}" + token
+    }
+    func id(_ token: String) throws -> GGUFWriter.Value { .int(try #require(vocabulary[token]?.intValue)) }
+    var writer = GGUFWriter(
+      "bert",
+      [
+        ("tokenizer.ggml.model", .string("bert")), ("tokenizer.ggml.tokens", .strings(tokens)),
+        ("tokenizer.ggml.token_type", .ints(kinds)), ("tokenizer.ggml.cls_token_id", try id("[CLS]")),
+        ("tokenizer.ggml.seperator_token_id", try id("[SEP]")), ("bert.pooling_type", .int(1)),
+        ("tokenizer.ggml.unknown_token_id", try id("[UNK]")), ("bert.embedding_length", .int(1)),
+        ("bert.block_count", .int(1)), ("bert.attention.head_count", .int(1)),
+      ])
+    writer.add("token_embd.weight", [tokens.count, 1], [Float](repeating: 0, count: tokens.count))
+    try compare(
+      writer, own, ["Unaffable NAÏVE words, 12345!", "", "日本語 😀 [MASK] ##ing", "\u{2581}x a\u{301}b"])
+  }
+
+  /// That texts have the same ids, and come back the same, by a file and by the model's own tokenizer.
+  private func compare(_ writer: GGUFWriter, _ own: Tokenizer, _ texts: [String]) throws {
+    let path = "/tmp/mlxserve-vocabulary-\(getpid())-\(own.vocabularySize).gguf"
     defer { unlink(path) }
     try File.replace(path, with: writer.file)
     let read = try ModelFolder(path: path).tokenizer()
-    let texts = [
-      "The quick brown fox  jumps.\n\n\n\tTabs, 12345 and naïve façades — 日本語 😀.", "", " ", "a\u{0}b\u{FFFD}",
-      "<bos><|turn>user\nHi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>Hello<turn|>",
-    ]
     for text in texts {
       for special in [false, true] {
-        #expect(
-          read.encode(text, addSpecialTokens: special) == own.encode(text, addSpecialTokens: special),
-          "'\(text)'")
+        let ids = own.encode(text, addSpecialTokens: special)
+        #expect(read.encode(text, addSpecialTokens: special) == ids, "'\(text)'")
+        #expect(read.decode(ids, skipSpecialTokens: true) == own.decode(ids, skipSpecialTokens: true))
       }
-      let ids = own.encode(text, addSpecialTokens: false)
-      #expect(read.decode(ids, skipSpecialTokens: true) == own.decode(ids, skipSpecialTokens: true))
     }
   }
 

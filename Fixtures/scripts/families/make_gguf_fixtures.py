@@ -88,6 +88,24 @@ MORE = {
         use_expert_bias=True, norm_topk_prob=True, routed_scaling_factor=1.0, rope_theta=1e4, tie_word_embeddings=True,
         layer_types=["conv", "full_attention", "conv"])),
 }
+ENCODERS = {
+    "bert": ("Bert", dict(
+        vocab_size=160, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, type_vocab_size=2,
+        max_position_embeddings=64, hidden_act="gelu", layer_norm_eps=1e-12, pad_token_id=0)),
+    "nomic-bert": ("NomicBert", dict(
+        vocab_size=160, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, type_vocab_size=2,
+        max_position_embeddings=64, hidden_act="silu", layer_norm_eps=1e-12, pad_token_id=0,
+        rope_parameters=dict(rope_type="default", rope_theta=1000.0),
+        # What published configs have, and the converter looks at.
+        n_positions=8192, max_trained_positions=2048, activation_function="swiglu", causal=False, qkv_proj_bias=False,
+        mlp_fc1_bias=False, mlp_fc2_bias=False, prenorm=False, rotary_emb_fraction=1.0, rotary_emb_interleaved=False,
+        rotary_emb_scale_base=None, rotary_emb_base=1000.0)),
+    "gemma-embedding": ("Gemma3Text", dict(
+        {k: v for k, v in LITTLE.items() if k != "rms_norm_eps"}, hidden_size=64, rms_norm_eps=1e-6, sliding_window=8,
+        num_hidden_layers=6, num_attention_heads=2, num_key_value_heads=1, intermediate_size=32,
+        layer_types=["sliding_attention"] * 5 + ["full_attention"], query_pre_attn_scalar=16, use_bidirectional_attention=True,
+        tie_word_embeddings=True, rope_theta=1e6, rope_local_base_freq=1e4)),
+}
 # MiniMax M2 is not Mixtral's: its file is read well. Apertus keeps an activation's numbers as settings; it is not read.
 # A file of InternLM 3 is one of Llama, and one of MiMo is one of Qwen 2.
 LEFT_OUT = ("apertus", "internlm3", "mimo", "solaropen")
@@ -155,11 +173,37 @@ def make(name, kind, settings, out):
     print(name, (out / f"{name}.gguf").stat().st_size, expected["greedy"], len(set(expected["argmax_each"])), flush=True)
 
 
+def make_encoder(name, kind, settings, out):
+    """The mean of a text's states, of length 1."""
+    model = getattr(transformers, kind + "Model")(getattr(transformers, kind + "Config")(**settings)).float().eval()
+    randomise(model)
+    ids = [(i * 37 + 11) % 160 for i in range(20)]
+    with torch.no_grad():
+        vector = model(torch.tensor([ids])).last_hidden_state[0].mean(0)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        model.save_pretrained(folder)
+        stated = json.loads((folder / "config.json").read_text()) | settings
+        stated["architectures"] = [type(model).__name__]
+        (folder / "config.json").write_text(json.dumps(stated))
+        Tokenizer(models.WordPiece({f"w{index}": index for index in range(160)}, unk_token="w0")).save(str(folder / "tokenizer.json"))
+        (folder / "1_Pooling").mkdir()
+        (folder / "modules.json").write_text(json.dumps([dict(idx=1, name="1", path="1_Pooling", type="sentence_transformers.models.Pooling")]))
+        (folder / "1_Pooling" / "config.json").write_text(json.dumps(dict(pooling_mode_mean_tokens=True)))
+        convert(folder, out / f"{name}.gguf")
+    expected = dict(input_ids=ids, embedding=[round(v, 6) for v in (vector / vector.norm()).tolist()])
+    (out / f"{name}.expected.json").write_text(json.dumps(expected) + "\n")
+    print(name, (out / f"{name}.gguf").stat().st_size, expected["embedding"][:3], flush=True)
+
+
 def main():
     out = pathlib.Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     all_models = {name.removesuffix("-tiny"): (kind, settings) for name, (kind, settings) in MODELS.items()} | MORE
-    for name in sys.argv[3:] or [name for name in all_models if name not in LEFT_OUT]:
+    for name in sys.argv[3:] or [name for name in all_models if name not in LEFT_OUT] + list(ENCODERS):
+        if name in ENCODERS:
+            make_encoder(name, *ENCODERS[name], out)
+            continue
         kind, settings = all_models[name]
         make(name, kind, settings | CHANGES.get(name, {}), out)
 

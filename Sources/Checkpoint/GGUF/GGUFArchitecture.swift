@@ -311,11 +311,35 @@ struct GGUFArchitecture: Sendable {
       ]),
     .init(name: "exaone4", modelType: "exaone4"),
     .init(
+      name: "bert", modelType: "bert",
+      modules: [
+        "attn_q": "attention.self.query", "attn_k": "attention.self.key", "attn_v": "attention.self.value",
+        "attn_output": "attention.output.dense", "attn_output_norm": "attention.output.LayerNorm",
+        "ffn_up": "intermediate.dense", "ffn_down": "output.dense", "layer_output_norm": "output.LayerNorm",
+      ], outer: encoderOuter, layers: "encoder.layer", epsilon: "layer_norm_eps"),
+    .init(
+      name: "nomic-bert", modelType: "nomic_bert",
+      modules: [
+        "attn_qkv": "attn.Wqkv", "attn_output": "attn.out_proj", "attn_output_norm": "norm1",
+        "ffn_gate": "mlp.fc12", "ffn_up": "mlp.fc11", "ffn_down": "mlp.fc2", "layer_output_norm": "norm2",
+      ], outer: encoderOuter.merging(["token_embd_norm": "emb_ln"]) { $1 }, layers: "encoder.layers",
+      epsilon: "layer_norm_eps"),
+    .init(
+      name: "gemma-embedding", modelType: "gemma3_text", shiftsNorms: true, modules: aroundMLP,
+      outer: ["dense_2": "dense.0", "dense_3": "dense.1"],
+      settings: ["attention.sliding_window": "sliding_window"],
+      constants: ["hidden_activation": "gelu_pytorch_tanh", "use_bidirectional_attention": true]),
+    .init(
       name: "command-r", modelType: "cohere", epsilon: "layer_norm_eps",
       settings: ["logit_scale": "logit_scale"]),
     .init(
       name: "cohere2", modelType: "cohere2", epsilon: "layer_norm_eps",
       settings: ["logit_scale": "logit_scale"]),
+  ]
+
+  private static let encoderOuter = [
+    "token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings",
+    "position_embd": "embeddings.position_embeddings", "token_embd_norm": "embeddings.LayerNorm",
   ]
 
   private static let nemotronModules = mamba("mixer").merging([

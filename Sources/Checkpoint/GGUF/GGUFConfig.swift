@@ -250,6 +250,16 @@ struct GGUFConfig {
         try readLayerTypes(period: 6)
       }
     case "phi3": set("sliding_window", try positive("attention.sliding_window"))
+    case "bert", "nomic-bert":
+      set("type_vocab_size", shape("token_types.weight")?.first ?? 0)
+      if let positions = shape("position_embd.weight")?.first { set("max_position_embeddings", positions) }
+      guard file.int(key("pooling_type")) != GGUFModel.ranks else {
+        throw fault(key("pooling_type"), "is a reranker's, which is not read: use the model's folder")
+      }
+    case "gemma-embedding":
+      set("query_pre_attn_scalar", width)
+      set("rope_local_base_freq", float("rope.freq_base_swa") ?? 10_000)
+      try readLayerTypes(period: 6)
     case "gemma3n": try readGemma3n()
     case "gemma4": try readGemma4()
     case "gpt-oss": try readLayerTypes(period: 2)

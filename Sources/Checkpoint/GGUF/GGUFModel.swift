@@ -13,6 +13,12 @@ struct GGUFModel {
   let config: JSONValue
   let shards: [GGUFShard]
   private var first: GGUFFile { files[0] }
+  /// How an encoder makes a vector of a text; nil for a model that goes on with text, and for a reranker.
+  var pooling: Pooling? { poolingType.flatMap { [1: .mean, 2: .cls, 3: .lastToken][$0] } }
+  /// Whether it scores pairs of texts.
+  var isReranker: Bool { poolingType == Self.ranks }
+  private var poolingType: Int? { first.int(architecture.name + ".pooling_type") }
+  static let ranks = 4
   var license: String? { first.string("general.license") }
 
   /// - Parameter path: of the file, or of its first part.

@@ -21,7 +21,7 @@ struct GGUFTokenizer {
       file = Array(whole.utf8)
       return
     }
-    guard let tokens = source.strings("tokenizer.ggml.tokens"), !tokens.isEmpty, tokens.count <= 4 << 20
+    guard var tokens = source.strings("tokenizer.ggml.tokens"), !tokens.isEmpty, tokens.count <= 4 << 20
     else {
       throw fault("ggml.tokens", "has no tokens, or more than \(4 << 20)")
     }
@@ -58,12 +58,28 @@ struct GGUFTokenizer {
       parts = Parts(sentencePiece: false, isPhi: false)
       parts.unknown = "<unk>"
       parts.merges = source.strings("tokenizer.ggml.merges") ?? []
+    case "bert":
+      parts = Parts(wordPiece: source.bool("tokenizer.ggml.normalizer.lowercase") ?? true)
+      parts.unknown = source.int("tokenizer.ggml.unknown_token_id").flatMap {
+        tokens.indices.contains($0) ? String(decoding: tokens[$0], as: UTF8.self) : nil
+      }
+      // What a word begins with stands behind a mark there, what goes on with it in the original file.
+      for id in tokens.indices where kind(id) != .control && kind(id) != .unknown {
+        let token = String(decoding: tokens[id], as: UTF8.self)
+        tokens[id] = Array((token.hasPrefix("\u{2581}") ? String(token.dropFirst()) : "##" + token).utf8)
+      }
+      parts.opening = source.int("tokenizer.ggml.cls_token_id") ?? beginning
+      parts.closing =
+        source.int("tokenizer.ggml.seperator_token_id") ?? source.int("tokenizer.ggml.eos_token_id")
     default:
       throw fault(
         "ggml.model",
-        "is \(CheckpointError.quoted(model)): vocabularies of the kinds gpt2, llama and gemma4 are read")
+        "is \(CheckpointError.quoted(model)): vocabularies of the kinds gpt2, llama, gemma4 and bert are read"
+      )
     }
-    if source.bool("tokenizer.ggml.add_bos_token") ?? parts.begins { parts.opening = beginning }
+    if model != "bert", source.bool("tokenizer.ggml.add_bos_token") ?? parts.begins {
+      parts.opening = beginning
+    }
     if source.bool("tokenizer.ggml.add_eos_token") ?? false {
       parts.closing = source.int("tokenizer.ggml.eos_token_id")
     }
@@ -117,6 +133,7 @@ struct GGUFTokenizer {
     let ignoresMerges, fallsBackToBytes: Bool
     /// Control tokens eat the blanks behind them.
     let stripsRight: Bool
+    var isWordPiece = false
 
     init(_ splitting: GGUFSplitting) {
       let bytes: JSONObject = JSONObject([
@@ -148,6 +165,17 @@ struct GGUFTokenizer {
       stripsRight = isPhi
     }
 
+    init(wordPiece lowercase: Bool) {
+      normalizer = [
+        "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": .null,
+        "lowercase": .bool(lowercase),
+      ]
+      preTokenizer = ["type": "BertPreTokenizer"]
+      decoder = ["type": "WordPiece", "prefix": "##", "cleanup": true]
+      (ignoresMerges, begins, fallsBackToBytes, stripsRight) = (false, false, false, false)
+      isWordPiece = true
+    }
+
     /// - Parameter isSpecial: of an added token; nil for one that is none.
     func file(_ tokens: [[UInt8]], isSpecial: (Int) -> Bool?) -> [UInt8] {
       var writer = JSONWriter()
@@ -170,14 +198,21 @@ struct GGUFTokenizer {
         writer.writeRaw(name)
         writer.write(value)
       }
-      writer.writeRaw(",\"model\":{\"type\":\"BPE\",\"unk_token\":")
+      writer.writeRaw(",\"model\":{\"type\":")
+      writer.write(isWordPiece ? "WordPiece" : "BPE")
+      writer.writeRaw(",\"unk_token\":")
       writer.write(unknown.map(JSONValue.string) ?? .null)
-      writer.writeRaw(",\"fuse_unk\":")
-      writer.write(.bool(fallsBackToBytes))
-      writer.writeRaw(",\"byte_fallback\":")
-      writer.write(.bool(fallsBackToBytes))
-      writer.writeRaw(",\"ignore_merges\":")
-      writer.write(.bool(ignoresMerges))
+      if isWordPiece {
+        writer.writeRaw(",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100")
+      } else {
+        for (name, flag): (StaticString, Bool) in [
+          (",\"fuse_unk\":", fallsBackToBytes), (",\"byte_fallback\":", fallsBackToBytes),
+          (",\"ignore_merges\":", ignoresMerges),
+        ] {
+          writer.writeRaw(name)
+          writer.write(.bool(flag))
+        }
+      }
       writer.writeRaw(",\"vocab\":{")
       var seen: Set<[UInt8]> = []
       seen.reserveCapacity(tokens.count)
@@ -188,6 +223,10 @@ struct GGUFTokenizer {
         writer.writeString(text(id))
         writer.writeRaw(":")
         writer.write(.int(id))
+      }
+      guard !isWordPiece else {
+        writer.writeRaw("}}}")
+        return writer.bytes
       }
       writer.writeRaw("},\"merges\":[")
       for (index, merge) in merges.enumerated() {
