@@ -118,6 +118,21 @@ package final class HostedModel: Sendable {
     MemoryLoan(loaded.fleet.ledger, for: kind, patience: BodyBudget.patience)
   }
 
+  /// What a receipt says, against what the model takes.
+  func check(_ text: String, _ media: [[UInt8]], isUnwanted: () -> Bool) throws -> ReceiptFinding {
+    let found = (try? JSONValue(parsing: text)).map { Receipt.all(in: $0) } ?? []
+    guard let receipt = found.first else { throw PipelineError.receipt("the text holds no receipt") }
+    return try working {
+      let inputs = media.compactMap { receipt.input(of: $0, for: model.media) }
+      guard let report = try model.check(receipt, media: inputs, isUnwanted: isUnwanted) else {
+        throw MLXServeError(.modelNotFound, "the model is unloaded")
+      }
+      return ReceiptFinding(
+        isSame: report.isSame, tokens: report.tokens, differsAt: report.difference?.index,
+        words: report.words)
+    }
+  }
+
   // MARK: Requests without a socket
 
   /// What is left of a response whose body has been handed on.

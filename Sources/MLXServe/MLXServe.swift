@@ -142,6 +142,19 @@ public final class Model: Sendable {
     Notes(hosted: try HostedNotes(hosted, folder: folder, index: index))
   }
 
+  /// Computes an answer again and compares it with what its receipt says.
+  ///
+  /// - Parameters:
+  ///   - receipt: as JSON text: a receipt, or an answer that carries one. The first is checked.
+  ///   - media: the files of the images and audio clips of its prompt, of which a receipt has digests alone.
+  /// - Throws: for what holds no receipt, and for one that this model cannot check (`invalidArgument`), and
+  ///   `CancellationError` when the task is cancelled.
+  public func check(receipt: String, media: [[UInt8]] = []) async throws -> ReceiptFinding {
+    try await onThread { [hosted] isCancelled in
+      try hosted.check(receipt, media, isUnwanted: isCancelled)
+    }
+  }
+
   /// Serves the model over HTTP, with all routes of `mlxserve serve`, until the server is stopped or unreferenced.
   public func serve(_ options: ServerOptions = ServerOptions()) throws(MLXServeError) -> ModelServer {
     ModelServer(hosted: try HostedServer(hosted, options))
@@ -230,6 +243,16 @@ public final class Chat: Sendable {
   public func send(_ text: String) -> Answer {
     Answer(hosted) { [turns] in try turns.send(text, $0) }
   }
+}
+
+/// What computing an answer again has found.
+public struct ReceiptFinding: Sendable, Equatable {
+  /// Whether everything is as the receipt says: tokens, probabilities, digests of the model, its own digest.
+  public let isSame: Bool
+  /// Tokens of the answer, and the index of the first that the model does not take.
+  public let tokens: Int, differsAt: Int?
+  /// In a sentence: "all 214 tokens as said".
+  public let words: String
 }
 
 /// What a text is for: some models want other words in front of questions than of what is found by them.

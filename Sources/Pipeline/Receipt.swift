@@ -5,7 +5,7 @@ package import Decoding
 import Grammar
 package import Inference
 package import JSON
-import Media
+package import Media
 package import Platform
 import Sampling
 import Tokenizers
@@ -213,13 +213,13 @@ extension SamplingParameters {
 extension Receipt {
   /// The request that gives the answer again, and the texts that could end it.
   ///
+  /// - Parameter media: the images and audio of its prompt.
   /// - Throws: `PipelineError.receipt` for what it does not hold, or what no model could be asked.
-  func request(to model: LoadedModel) throws(PipelineError) -> (request: GenerationRequest, stops: [String]) {
+  func request(
+    to model: LoadedModel, media: [MediaInput]
+  ) throws(PipelineError) -> (request: GenerationRequest, stops: [String]) {
     guard hasTexts else {
       throw .receipt("it does not hold its texts, which computing the answer again takes")
-    }
-    guard members["media"] == nil else {
-      throw .receipt("its prompt holds images or audio, which it does not keep")
     }
     guard let settings = members["settings"]?.objectValue, let rules = members["rules"]?.objectValue,
       let most = settings["max_tokens"]?.intValue, most > 0
@@ -261,12 +261,45 @@ extension Receipt {
         try Self.ids(settings["stop_tokens"], "settings.stop_tokens", vocabulary, below: vocabulary)),
       tokenLimit: model.tokenizer.vocabularySize, topLogprobs: 0)
     request.expected = try Self.ids(members["answer"], "answer", limit, below: vocabulary)
+    for place in self.media {
+      guard let input = media.first(where: { $0.digest == place.digest }) else {
+        throw .receipt(
+          "its prompt holds images or audio (\(self.media.count)), of which it has digests alone: give them, too"
+        )
+      }
+      request.media.append(MediaSpan(start: place.start, input: input))
+    }
     do throws(GrammarError) {
       request.guide = try Guide.make(of: rules, tokenizer: model.tokenizer, grammars: model.grammars)
     } catch {
       throw .receipt("its rules cannot be held: \(error)")
     }
     return (request, rules["stop"]?.arrayValue?.compactMap(\.stringValue) ?? [])
+  }
+
+  /// Where images and audio begin in its prompt, and their digests.
+  private var media: [(start: Int, digest: [UInt8])] {
+    (members["media"]?.arrayValue ?? []).map { place in
+      let digest = (place["sha256"]?.stringValue).flatMap(SHA256.digest(hexadecimal:))
+      return (place["start"]?.intValue ?? -1, digest ?? [])
+    }
+  }
+
+  /// What a file was for the prompt: an image with one of the numbers of tokens that a request can ask for, or audio; nil
+  /// for a file that was not in it.
+  ///
+  /// - Parameter claim: reserves this many bytes for what is made of the file; false when they are not to be had.
+  package func input(
+    of file: [UInt8], for rules: MediaRules, claim: @escaping (_ bytes: Int) -> Bool = { _ in true }
+  ) -> MediaInput? {
+    let digests = media.map(\.digest)
+    if let sound = try? rules.audio?.input(file, claim: claim) {
+      return digests.contains(sound.digest) ? sound : nil
+    }
+    return ([nil] + PatchGrid.budgets).lazy.compactMap { tokens in
+      try? rules.images?.input(file, tokens: tokens, limits: ImageLimits(claim: claim))
+    }
+    .first { digests.contains($0.digest) }
   }
 
   private static func ids(

@@ -4,6 +4,7 @@
 import Decoding
 import Inference
 package import JSON
+package import Media
 import Platform
 import Tokenizers
 
@@ -88,15 +89,16 @@ extension LoadedModel {
   /// Computes the answer of a receipt again.
   ///
   /// - Parameters:
+  ///   - media: the images and audio of its prompt, in any order (`Receipt.input(of:for:)`).
   ///   - tenant: of whom the work is, as in `GenerationRequest`.
   ///   - isUnwanted: whether nobody waits for the result any more; asked several times a second.
   /// - Returns: nil when nobody waits any more.
   /// - Throws: `PipelineError.receipt` for one that cannot be checked, `engine` for what the engine refuses.
   package func check(
-    _ receipt: Receipt, tenant: UInt64 = 0, isUnwanted: () -> Bool = { false }
+    _ receipt: Receipt, media: [MediaInput] = [], tenant: UInt64 = 0, isUnwanted: () -> Bool = { false }
   ) throws(PipelineError) -> ReceiptReport? {
     identity.prepare()
-    let (asked, stops) = try receipt.request(to: self)
+    let (asked, stops) = try receipt.request(to: self, media: media)
     var request = asked
     request.tenant = tenant
     var run = ReceiptRun(request, endsEarly: receipt.ending == .stopText || receipt.ending == .reader)
@@ -132,7 +134,7 @@ extension LoadedModel {
     var again = GenerationRequest(
       promptTokens: request.promptTokens + request.expected[..<index], maxTokens: 1,
       tokenLimit: request.tokenLimit, topLogprobs: request.tokenLimit)
-    again.tenant = request.tenant
+    (again.tenant, again.media) = (request.tenant, request.media)
     var one = ReceiptRun(again, endsEarly: false)
     guard (try? one.work(by: generator(), { false })) == true else { return found }
     let likely = one.taken?.top.first { $0.id == written }

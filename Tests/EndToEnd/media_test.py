@@ -114,6 +114,7 @@ def test_images(server):
         check_counts_and_order(s)
         check_second_turn(s)
         check_other_wires(s)
+        check_receipts(s)
         check_refusals(s)
         check_forms(s)
         check_what_is_said(s)
@@ -166,6 +167,45 @@ def check_second_turn(s):
     # Another image of the same size has the same tokens and none of the first one's keys.
     other = ask(s, user(image(png(90, 90, 34)), text("Describe it.")))
     assert other.usage.prompt_tokens_details.cached_tokens < 32
+
+
+def check_receipts(s):
+    """A receipt has digests of images: with them it checks, whatever their detail, and without them it is refused."""
+    a, b = png(100, 100), png(60, 90, 7)
+    answer = s.client.chat.completions.create(
+        model=s.model, messages=user(image(a), text("And?"), image(b, detail="low")), max_tokens=6, seed=3, temperature=1.2,
+        extra_body={"receipt": True})
+    receipt = answer.model_dump()["choices"][0]["receipt"]
+    assert len(receipt["media"]) == 2
+
+    def verify(*media, receipt=receipt):
+        status, _, body = s.post("/v1/receipts/verify", {"model": s.model, "receipt": receipt, "media": list(media)})
+        return status, json.loads(body)
+
+    status, found = verify(data_url(b), base64.b64encode(a).decode())
+    assert status == 200 and found["is_same"] and found["words"].startswith("all "), found
+    for media, param in (([], "receipt"), ([data_url(a)], "receipt"), ([data_url(png(100, 100, 1))], "media[0]"), (["%"], "media[0]")):
+        status, found = verify(*media)
+        assert status == 400 and found["error"]["param"] == param, found
+    changed = json.loads(json.dumps(receipt))
+    changed["answer"][0] = (changed["answer"][0] + 1) % 90
+    status, found = verify(data_url(a), data_url(b), receipt=changed)
+    assert status == 200 and found["difference"]["index"] == 0, found
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for name, content in (("a.png", a), ("b.png", b), ("answer.json", answer.model_dump_json().encode())):
+            (folder / name).write_bytes(content)
+        make_model(folder)
+
+        def check(*files):
+            command = [s.binary, "check", folder / "answer.json", "--model", folder]
+            return subprocess.run(
+                [*command, *(word for file in files for word in ("--media", folder / file))], capture_output=True, text=True, timeout=300)
+
+        done = check("a.png", "b.png")
+        assert done.returncode == 0 and done.stdout.startswith("all "), done
+        done = check("a.png")
+        assert done.returncode == 2 and "give them, too" in " ".join(done.stderr.split()), done
 
 
 def check_other_wires(s):

@@ -295,6 +295,28 @@ def test_in_ctypes():
 
 
 @in_python
+def test_a_receipt_is_checked():
+    """POST /v1/receipts/verify needs no server: an answer as it came checks, with another token it does not."""
+    library = ctypes_library()
+    handle = load(library, model_id="demo")
+
+    def post(path, body):
+        answer = call(library, "request", handle, b"POST", path, json.dumps(body).encode(), -1, library.Chunk(), None)
+        assert answer["ok"], answer
+        return answer["status"], answer["body"]
+
+    status, answer = post(b"/v1/chat/completions", json.loads(CHAT) | {"seed": 5, "receipt": True})
+    receipt = answer["choices"][0]["receipt"]
+    status, found = post(b"/v1/receipts/verify", {"receipt": receipt})
+    assert status == 200 and found["is_same"] and found["words"] == "all 4 tokens as said", found
+    receipt["answer"][1] = 40 if receipt["answer"][1] != 40 else 41
+    status, found = post(b"/v1/receipts/verify", {"receipt": receipt})
+    assert status == 200 and not found["is_same"] and found["difference"]["index"] == 1, found
+    assert post(b"/v1/receipts/verify", {"receipt": {"receipt": 2}})[0] == 400
+    assert call(library, "unload_model", handle)["ok"]
+
+
+@in_python
 def test_prepared_weights_are_mapped():
     """`prepared_dir`: what `mlxserve prepare` has left there is used, and the answers are the same bits."""
     binary = ROOT / ".build" / "release" / "mlxserve"

@@ -13,7 +13,7 @@ struct AttachedFiles {
   /// Words with an `@` that name no file.
   private var unknown: [String] = []
 
-  private static let mediaLimit = 64 << 20
+  static let mediaLimit = 64 << 20
   private static let textLimit = 1 << 20
   private static let imageNames = [".png", ".jpg", ".jpeg"]
 

@@ -12,11 +12,13 @@ enum CheckCommand {
     if flags.isSet("explain") { return try explain(receipts, asJSON: flags.isSet("json")) }
     let (model, engine) = try ReceiptFiles.load(flags, like: receipts.first)
     defer { engine.stop() }
+    let media = try flags.texts("media").map { try File.read($0, limit: AttachedFiles.mediaLimit) }
     var differing = 0
     for (index, receipt) in receipts.enumerated() {
       let head = receipts.count == 1 ? "" : "\(index + 1)."
       let begin = Instant.now
-      guard var report = try model.check(receipt) else { return ExitCode.interrupted }
+      let inputs = media.compactMap { receipt.input(of: $0, for: model.media) }
+      guard var report = try model.check(receipt, media: inputs) else { return ExitCode.interrupted }
       let seconds = Instant.now.seconds(since: begin)
       if let key = flags.text("signed-by"), receipt.isSigned != true || receipt.signer != key {
         report.mismatches.append("it is not signed by \(key)")

@@ -204,6 +204,10 @@ enum Flags {
   static let check = FlagGroup(
     "Check",
     Flag("explain", .toggle, "tell in words what differs between two receipts; takes no model"),
+    Flag(
+      "media FILE", .text,
+      "an image or WAV of the prompt, of which receipts have digests alone; may be repeated",
+      isRepeatable: true),
     Flag("signed-by KEY", .text, "refuse receipts that this public key has not signed (base64)"),
     Flag("json", .toggle, "print what is found as JSON, a line for each receipt"))
 

@@ -2,7 +2,9 @@
 
 import HTTP
 import JSON
+import Media
 import Pipeline
+import Platform
 import Wire
 
 struct ReceiptsRoute {
@@ -24,9 +26,19 @@ struct ReceiptsRoute {
     let scope = try server.request(body, for: context)
     let request = try ReceiptRequest(body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
     try scope.checkUnknown(request.ignored)
+    let receipt: Receipt
+    do throws(PipelineError) {
+      receipt = try Receipt(request.receipt)
+    } catch {
+      throw .invalidValue("receipt", "\(error)")
+    }
+    var media: [MediaInput] = []
+    for (index, text) in request.media.enumerated() {
+      media.append(try input(text, of: receipt, param: "media[\(index)]", scope.model, context))
+    }
     do throws(PipelineError) {
       let report = try scope.model.check(
-        try Receipt(request.receipt), tenant: scope.client.number, isUnwanted: context.isClientGone)
+        receipt, media: media, tenant: scope.client.number, isUnwanted: context.isClientGone)
       guard let report else { throw PipelineError.receipt("nobody waits for it") }
       var response = Response(json: report.json)
       response.nameIgnored(request.ignored)
@@ -36,6 +48,29 @@ struct ReceiptsRoute {
       case .engine(let error): throw APIError(error, param: "receipt")
       default: throw .invalidValue("receipt", "\(error)")
       }
+    }
+  }
+
+  /// An image or audio clip of the prompt of a receipt.
+  private func input(
+    _ text: String, of receipt: Receipt, param: String, _ model: LoadedModel, _ context: ConnectionContext
+  ) throws(APIError) -> MediaInput {
+    guard let file = Base64.decode(DataURL(text)?.encoded ?? text) else {
+      throw .invalidValue(param, "it is not base64")
+    }
+    let key = SHA256.digest(Array("\(model.id)\n".utf8) + receipt.json.bytes + SHA256.digest(file))
+    return try server.media.desk.input(key, for: param, isUnwanted: context.isClientGone) {
+      loan throws(APIError) in
+      var isShort = false
+      let input = receipt.input(of: file, for: model.media) { bytes in
+        isShort = !loan.extend(by: bytes) || isShort
+        return !isShort
+      }
+      if isShort {
+        throw .overloaded("'\(param)' was not read: there is no memory at the moment.", param: param)
+      }
+      guard let input else { throw .invalidValue(param, "no image or audio clip of the receipt's prompt") }
+      return input
     }
   }
 }

@@ -33,6 +33,8 @@ extension GenerationOptions {
 package struct ReceiptRequest: RequestBody {
   /// As it came.
   package let receipt: JSONValue
+  /// Data URLs, or base64.
+  package let media: [String]
   package var ignored: [String] = []
 
   package init(_ fields: inout Fields) throws(APIError) {
@@ -41,5 +43,9 @@ package struct ReceiptRequest: RequestBody {
       "receipt", "the receipt, with its texts", like: #"{"receipt":1}"#)
     if receipt == nil { _ = try fields.required("receipt") }
     self.receipt = .object(receipt ?? JSONObject())
+    media =
+      try fields.texts(
+        "media", maxCount: 64, "the images and audio clips of its prompt, as data URLs or in base64",
+        like: #"["data:image/png;base64,iVBO"]"#) ?? []
   }
 }
