@@ -59,7 +59,7 @@ package struct LoadedModel: Sendable {
   /// Conversations to prompts, with special tokens from the template only.
   package let prompts: PromptEncoder
   /// Answers whose tokens are not the tokenizer's.
-  package let written = WrittenAnswers()
+  package internal(set) var written = WrittenAnswers()
   /// The ids that end an answer.
   package let endTokens: Set<Int32>
   /// Special tokens that say nothing to the output parser: they have no text for the reader.

@@ -54,6 +54,7 @@ extension LoadedModel {
     var model = LoadedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
       template: template, endTokens: folder.endTokens(tokenizer, template), media: engine.mediaRules)
+    model.written = WrittenAnswers(ledger: configuration.ledger)
     model.recommended = sampling
     model.defaultSampling = configuration.defaultSampling
     if let names = folder.fillNames { model.fill = FillInMiddle(tokenizer, names: names) }

@@ -3,7 +3,7 @@
 
 package import Chat
 package import JSON
-import Platform
+package import Platform
 
 /// Where an answer begins: behind a prompt of this text.
 package struct AnswerPlace: Sendable, Equatable {
@@ -48,6 +48,8 @@ package final class WrittenAnswers: Sendable {
   private struct Entry {
     let tenant: UInt64
     let answer: WrittenAnswer
+    /// Of the memory that it takes.
+    let loan: MemoryLoan
   }
 
   /// The last one found or added is the last.
@@ -55,15 +57,24 @@ package final class WrittenAnswers: Sendable {
 
   /// Answers, and tokens of all together: a megabyte.
   private static let (most, mostTokens) = (1_024, 1 << 18)
+  /// Bytes of an answer beside its tokens: digest, arrays, its place in the list.
+  private static let entryBytes = 256
+  private let ledger: MemoryLedger
 
-  package init() {}
+  /// - Parameter ledger: where their memory is claimed; what does not fit is tokenized when it comes back.
+  package init(ledger: MemoryLedger = MemoryLedger()) { self.ledger = ledger }
 
   /// - Parameter tenant: whose they are: others do not find them.
   package func add(_ answers: [WrittenAnswer], tenant: UInt64) {
     guard !answers.isEmpty else { return }
     entries.withLock { entries in
       entries.removeAll { $0.tenant == tenant && answers.contains($0.answer) }
-      entries += answers.map { Entry(tenant: tenant, answer: $0) }
+      entries += answers.compactMap { answer in
+        let bytes = Self.entryBytes + answer.tokens.count * MemoryLayout<Int32>.stride
+        return MemoryLoan(holding: bytes, of: ledger, for: .storedResponses).map {
+          Entry(tenant: tenant, answer: answer, loan: $0)
+        }
+      }
       var tokens = entries.reduce(0) { $0 + $1.answer.tokens.count }
       while entries.count > Self.most || tokens > Self.mostTokens {
         tokens -= entries.removeFirst().answer.tokens.count

@@ -43,6 +43,7 @@ final class Engine {
   var preempted: [ActiveSequence] = []
   /// What other threads may see of the engine; told to the inbox once per turn.
   var statistics = EngineStatistics()
+  let energy = EnergyCounter()
   var report = Inbox.Report()
   var batch = Batch(spans: [])
   var logits = Logits()

@@ -21,6 +21,8 @@ extension Engine {
     guard !work.isEmpty else { return waitForGuides() }
     let planned = Instant.now
     let load = work.reduce(StepLoad()) { $0 + StepLoad(rows: $1.rows, after: $1.sequence.computed) }
+    let isAhead = work.allSatisfy { $0.sequence.givesWay && $0.sequence.request.keepsPrefix }
+    let before = isAhead ? (ProcessUsage.cpuSecondsNow, energy.reading) : nil
     compute(work, load, at: planned)
     running.removeAll { $0.hasEnded }
     memory.account()
@@ -28,9 +30,13 @@ extension Engine {
     let end = Instant.now
     clock.learn(load, seconds: end.seconds(since: planned), besideStreams: isAwaited)
     statistics.steps += 1
-    if work.allSatisfy({ $0.sequence.givesWay && $0.sequence.request.keepsPrefix }) {
+    if let (cpuSeconds, joules) = before {
       statistics.aheadTokens += load.rows
       statistics.aheadSeconds += end.seconds(since: planned)
+      statistics.aheadCPUSeconds += ProcessUsage.cpuSecondsNow - cpuSeconds
+      if let used = energy.joules(since: joules) {
+        statistics.aheadJoules = (statistics.aheadJoules ?? 0) + used
+      }
     }
     if isAwaited { statistics.longestStall = max(statistics.longestStall, end.seconds(since: begin)) }
   }

@@ -28,9 +28,12 @@ package struct EngineStatistics: Sendable, Equatable {
   package var prefixBlocksMost = 0
   package var blockTokens = 0
   package var prefixBlocksGivenUp = 0
-  /// Tokens that were computed ahead for prompts that nobody had sent yet, and the seconds of their steps.
+  /// Tokens that were computed ahead for prompts that nobody had sent yet, the seconds of their steps, what all threads of
+  /// the process computed meanwhile, and what the machine's processors took; nil where the system does not tell.
   package var aheadTokens = 0
   package var aheadSeconds = 0.0
+  package var aheadCPUSeconds = 0.0
+  package var aheadJoules: Double?
   /// Times that a request gave its memory back because others needed them.
   package var preemptions = 0
   package var steps = 0

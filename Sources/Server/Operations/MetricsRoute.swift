@@ -101,8 +101,16 @@ struct MetricsRoute {
     engineFamily(
       "mlxserve_read_ahead_tokens_total", .counter,
       "Tokens that were computed ahead for prompts that nobody had sent yet.", \.aheadTokens)
-    out.begin("mlxserve_read_ahead_seconds_total", .counter, "Time of the steps that did it.")
-    for engine in engines { out.sample(engine.state.aheadSeconds, [("model_name", engine.model)]) }
+    for (name, help, value) in [
+      ("seconds", "Time of the steps that did it.", { $0.aheadSeconds }),
+      ("cpu_seconds", "Processor time of all threads meanwhile.", { $0.aheadCPUSeconds }),
+      ("joules", "Energy of the machine's processors meanwhile, where the system tells it.", \.aheadJoules),
+    ] as [(String, String, (EngineStatistics) -> Double?)] {
+      out.begin("mlxserve_read_ahead_\(name)_total", .counter, help)
+      for engine in engines {
+        if let number = value(engine.state) { out.sample(number, [("model_name", engine.model)]) }
+      }
+    }
     engineFamily("vllm:spec_decode_num_drafts_total", .counter, "Guesses that were verified.", \.drafts)
     engineFamily(
       "vllm:spec_decode_num_draft_tokens_total", .counter, "Tokens of those guesses.", \.draftedTokens)
