@@ -38,7 +38,7 @@ package struct ChatSession {
     /// The tool.
     package let name: String
     /// JSON text.
-    package fileprivate(set) var arguments: String
+    package let arguments: String
   }
 
   /// What an answer took; nil where it was ended before the engine said so.
@@ -55,6 +55,8 @@ package struct ChatSession {
   /// Calls of the last answer without a result, in order.
   package private(set) var openCalls: [Call] = []
   private var callCount = 0
+  /// The last answer, as far as it has come.
+  package private(set) var answer = AnswerParts()
 
   /// - Throws: when the model has no chat template, or none for tools, or a tool is none.
   package init(_ model: LoadedModel, _ settings: Settings = Settings()) throws(PipelineError) {
@@ -160,14 +162,14 @@ package struct ChatSession {
       guard openCalls.isEmpty else { return nil }
     }
     do throws(PipelineError) {
-      return try answer(started, deliver)
+      return try generate(started, deliver)
     } catch {
       (messages, openCalls, media) = before
       throw error
     }
   }
 
-  private mutating func answer(
+  private mutating func generate(
     _ started: (Generation) -> Void, _ deliver: (TokenStream.Piece) -> Void
   ) throws(PipelineError) -> Timings? {
     let prompt = try prompt()
@@ -188,7 +190,7 @@ package struct ChatSession {
       streamSettings, detokenizer: model.tokenizer.makeDetokenizer(skipSpecialTokens: false))
     let place = AnswerPlace(after: prompt.text)
     var tokens: [Int32] = []
-    var reply = Reply()
+    answer = AnswerParts()
     var timings: Timings?
     while stream.finish == nil {
       let pieces: [TokenStream.Piece]
@@ -206,14 +208,17 @@ package struct ChatSession {
       case .closed, .timedOut: pieces = stream.end(.cancelled)
       }
       for piece in pieces {
-        reply.add(piece, callNumber: &callCount)
+        answer.add(piece)
         deliver(piece)
       }
     }
     generation.cancel()
     _ = model.remember(tokens, after: prompt.tokens, at: place)
-    messages.append(reply.message)
-    openCalls = reply.calls
+    openCalls = answer.calls.map { name, arguments in
+      callCount += 1
+      return Call(id: "call_\(callCount)", name: name, arguments: arguments)
+    }
+    messages.append(message)
     return timings
   }
 
@@ -251,35 +256,17 @@ package struct ChatSession {
   }
 
   /// The answer as the conversation remembers it: without its reasoning.
-  private struct Reply {
-    private var content = ""
-    private(set) var calls: [Call] = []
-
-    mutating func add(_ piece: TokenStream.Piece, callNumber: inout Int) {
-      switch piece {
-      case .content(let text, _): content += text
-      case .toolCallBegan(let name):
-        callNumber += 1
-        calls.append(Call(id: "call_\(callNumber)", name: name, arguments: ""))
-      case .toolCallArguments(let text):
-        if let last = calls.indices.last { calls[last].arguments += text }
-      case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
-      case .reasoning, .toolCallEnded, .finish, .search, .reading: break
-      }
+  private var message: JSONValue {
+    var message = JSONObject([("role", "assistant"), ("content", .string(answer.content))])
+    if !openCalls.isEmpty {
+      message["tool_calls"] = .array(
+        openCalls.map { call in
+          [
+            "id": .string(call.id), "type": "function",
+            "function": ["name": .string(call.name), "arguments": .string(call.arguments)],
+          ]
+        })
     }
-
-    var message: JSONValue {
-      var message = JSONObject([("role", "assistant"), ("content", .string(content))])
-      if !calls.isEmpty {
-        message["tool_calls"] = .array(
-          calls.map { call in
-            [
-              "id": .string(call.id), "type": "function",
-              "function": ["name": .string(call.name), "arguments": .string(call.arguments)],
-            ]
-          })
-      }
-      return .object(message)
-    }
+    return .object(message)
   }
 }

@@ -1,5 +1,6 @@
 """`mlxserve read` and `ask`, and files on a server: a document is read once, also beyond the end of a process."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ class Desk:
         self.binary, self.place = binary, pathlib.Path(place)
         self.file = self.place / "lanterns.md"
         self.file.write_text(WORDS)
+        self.documents = self.place / "cache" / "mlxserve" / "documents"
         self.env = {**os.environ, "HOME": str(self.place), "XDG_CACHE_HOME": str(self.place / "cache")}
 
     def run(self, *words, code=0, **options):
@@ -98,13 +100,50 @@ def test_what_cannot_be_read_or_kept_is_told(s, desk):
                         (["ask", desk.file], "there is no question")):
         result = desk.run(*words, code=2, stdin=subprocess.DEVNULL)
         assert told in result.stderr and not result.stdout, result
-    place = desk.place / "cache" / "mlxserve" / "documents"
-    with Server(s.binary, "--prefix-cache-dir", str(place)):
+    desk.run("read", desk.file, "--no-thinking")
+    lock, = desk.documents.glob("*/lock")
+    with lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         result = desk.run("read", desk.file, "--no-thinking", code=2)
         assert "another process" in result.stderr, result
     long = desk.place / "long.md"
     long.write_text(WORDS * 40)
     assert "context" in desk.run("read", long, code=2).stderr
+
+
+@with_desk
+def test_a_server_that_has_the_documents_answers(s, desk):
+    alone = desk.ask(desk.file, "Where is lantern 3?")
+    quotes = ["ask", desk.file, "Where is lantern 4?", "--quotes", "--no-thinking", "--temperature", 0, "--max-tokens", 500, "--json"]
+    quoted = desk.run(*quotes).stdout
+    with Server(s.binary, "--prefix-cache-dir", str(desk.documents)) as server:
+        assert "lanterns.md: " in desk.run("read", desk.file, "--no-thinking").stdout
+        end = time.monotonic() + 10
+        while not any("/v1/chat/completions" in line for line in server.log) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert any("/v1/chat/completions" in line for line in server.log), server.log
+        answer = desk.ask(desk.file, "Where is lantern 3?")
+        usage = answer["usage"]
+        assert answer["content"] == alone["content"] and answer["finish_reason"] == alone["finish_reason"], (answer, alone)
+        assert usage["prompt_tokens"] == alone["usage"]["prompt_tokens"] and usage["prompt_tokens"] - usage["cached_tokens"] <= 64
+        assert desk.run(*quotes).stdout == quoted
+        plain = desk.run("ask", desk.file, "Where is lantern 3?", "--no-thinking", "--temperature", 0, "--max-tokens", 4)
+        assert plain.stdout == answer["content"] + "\n", plain
+        # Another folder is another's, unless the server is named.
+        other = ["--prefix-cache-dir", desk.place / "other"]
+        assert desk.ask(desk.file, "Where is lantern 3?", *other)["usage"]["cached_tokens"] == 0
+        url = server.base_url.removesuffix("/v1")
+        named = desk.ask(desk.file, "Where is lantern 3?", *other, "--server", url)
+        assert named["content"] == alone["content"] and named["usage"]["cached_tokens"] > 300, named
+        for address, told in ((url.replace("http:", "ftp:"), "http://"), ("http://127.0.0.1:9", "does not answer")):
+            assert told in desk.run("ask", desk.file, "x", "--server", address, code=2).stderr
+        desk.file.write_text(WORDS * 40)
+        assert "context" in desk.run("ask", desk.file, "x", code=2).stderr
+        desk.file.write_text(WORDS)
+        server.process.kill()
+        server.process.wait()
+    # What a killed server has left means nothing.
+    assert (desk.documents / "server").exists() and desk.ask(desk.file, "Where is lantern 3?")["content"] == alone["content"]
 
 
 def test_a_kept_prompt_outlives_a_killed_server(s):
@@ -183,6 +222,11 @@ def test_what_is_gone_is_computed_again_before_anybody_asks(s):
             told = ahead(server)
             time.sleep(4)
             assert ahead(server) == told
+            metrics = server.get("/metrics")[2].decode()
+            seconds = float(metrics.split("mlxserve_read_ahead_cpu_seconds_total{")[1].split()[1])
+            assert 0 < seconds < 600, seconds
+            counter = pathlib.Path("/sys/class/powercap/intel-rapl:0/energy_uj")
+            assert ("mlxserve_read_ahead_joules_total{" in metrics) == (counter.exists() and os.access(counter, os.R_OK)), metrics
         refusal = subprocess.run(
             [s.binary, "serve", "--model", str(DEMO), "--read-ahead"], capture_output=True, text=True, timeout=60)
         assert refusal.returncode == 2 and "--prefix-cache-dir" in refusal.stderr, refusal

@@ -21,7 +21,11 @@ enum DocumentCommand {
     Log.configure(level: .warning, json: false)
     guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("FILE") }
     let documents = try flags.arguments.map(document)
-    let flags = try kept(flags)
+    var flags = try withFolder(flags)
+    if let served = try ServedChat(at: flags.text("server"), flags) {
+      return try read(documents, by: served, system: flags.text("system"), asJSON: flags.isSet("json"))
+    }
+    flags = try withModel(flags)
     var settings = try ChatCommand.settings(flags)
     settings.maxTokens = 1
     let (model, engine) = try Loading.model(flags, keep)
@@ -44,6 +48,22 @@ enum DocumentCommand {
     return ExitCode.success
   }
 
+  private static func read(
+    _ documents: [AskedDocument], by served: ServedChat, system: String?, asJSON: Bool
+  ) throws -> Int32 {
+    for document in documents {
+      var (served, printer) = (served, AnswerPrinter(wraps: false, isMarkdown: false))
+      let begin = Instant.now
+      var timings = try served.send(document.shown, system: system, most: 1) { piece in
+        if case .reading = piece { printer.show(piece) }
+      }
+      printer.clear()
+      timings.prefill = Instant.now.seconds(since: begin)
+      tell(document.name ?? "-", timings, asJSON: asJSON)
+    }
+    return ExitCode.success
+  }
+
   /// `ask FILE... "question"`; without a question one from a pipe, or a conversation.
   @Sendable static func ask(_ flags: ParsedFlags) throws -> Int32 {
     let names = flags.arguments.prefix { $0 == "-" || File.exists($0) }
@@ -58,7 +78,11 @@ enum DocumentCommand {
     if question.text.isEmpty, !names.contains("-"), !Terminal.inputIsTerminal {
       question = TypedText(data: try input().trimmed)
     }
-    let flags = try kept(flags)
+    var flags = try withFolder(flags)
+    if var served = try ServedChat(at: flags.text("server"), flags) {
+      return try ask(documents, shown, question, &served, flags)
+    }
+    flags = try withModel(flags)
     return try ChatCommand.withChat(flags, about: shown, keep) { chat in
       if flags.isSet("quotes"), !question.text.isEmpty {
         return try quote(documents, question, &chat, asJSON: flags.isSet("json"))
@@ -69,10 +93,30 @@ enum DocumentCommand {
     }
   }
 
+  private static func ask(
+    _ documents: [AskedDocument], _ shown: String, _ question: TypedText, _ served: inout ServedChat,
+    _ flags: ParsedFlags
+  ) throws -> Int32 {
+    let (system, asJSON) = (flags.text("system"), flags.isSet("json"))
+    guard !question.text.isEmpty else {
+      guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("QUESTION") }
+      return try served.converse(about: shown, system: system)
+    }
+    guard flags.isSet("quotes") else {
+      return try served.answerOnce(shown + question.text, system: system, asJSON: asJSON)
+    }
+    _ = try served.send(shown + question.text, system: system, schema: QuotedAnswer.schema(documents)) { _ in
+    }
+    return try show(served.answer.content, from: documents, asJSON: asJSON)
+  }
+
   private static func quote(
     _ documents: [AskedDocument], _ question: TypedText, _ chat: inout TerminalChat, asJSON: Bool
   ) throws -> Int32 {
-    let text = try chat.answer(question, by: QuotedAnswer.schema(documents))
+    try show(chat.answer(question, by: QuotedAnswer.schema(documents)), from: documents, asJSON: asJSON)
+  }
+
+  private static func show(_ text: String, from documents: [AskedDocument], asJSON: Bool) throws -> Int32 {
     guard let answer = QuotedAnswer(text, from: documents) else {
       throw Problem(description: "the answer was cut before it was whole: --max-tokens is too small for it")
     }
@@ -82,8 +126,8 @@ enum DocumentCommand {
 
   // MARK: Keeping
 
-  /// With the folder of documents, and a model.
-  private static func kept(_ flags: ParsedFlags) throws -> ParsedFlags {
+  /// With the folder of documents.
+  private static func withFolder(_ flags: ParsedFlags) throws -> ParsedFlags {
     var flags = flags
     if flags.text("prefix-cache-dir") == nil {
       guard let cache = Environment.cacheFolder else {
@@ -94,6 +138,11 @@ enum DocumentCommand {
       flags.set("prefix-cache-dir", to: folder)
     }
     if flags.integer("prefix-cache-dir-size") == nil { flags.set("prefix-cache-dir-size", to: "16384") }
+    return flags
+  }
+
+  private static func withModel(_ flags: ParsedFlags) throws -> ParsedFlags {
+    var flags = flags
     if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
     return flags
   }
@@ -154,7 +203,7 @@ enum DocumentCommand {
 
   private struct NotKept: Error, CustomStringConvertible {
     let description =
-      "what was read is not kept: another process, such as a server, uses the folder (--prefix-cache-dir names another)"
+      "what was read is not kept: another process uses the folder (--prefix-cache-dir names another)"
   }
 }
 

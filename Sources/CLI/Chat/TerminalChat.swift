@@ -120,10 +120,9 @@ struct TerminalChat {
       try say(text)
       return ExitCode.success
     }
-    var answer = AnswerRecord()
     let files = try attached(text)
-    let timings = try session.send(opening + files.text, media: files.media, deliver: { answer.add($0) })
-    Terminal.print(answer.json(model: model.id, timings).text)
+    let timings = try session.send(opening + files.text, media: files.media, deliver: { _ in })
+    Terminal.print(session.answer.json(model: model.id, timings).text)
     return ExitCode.success
   }
 
@@ -133,13 +132,10 @@ struct TerminalChat {
     var settings = session.settings
     settings.schema = schema
     try session.change(settings)
-    var (answer, printer) = (AnswerRecord(), AnswerPrinter(wraps: false, isMarkdown: false))
+    var printer = AnswerPrinter(wraps: false, isMarkdown: false)
     defer { printer.clear() }
-    _ = try session.send(opening + text.text) { piece in
-      answer.add(piece)
-      if case .reading = piece { printer.show(piece) }
-    }
-    return answer.content
+    _ = try session.send(opening + text.text) { if case .reading = $0 { printer.show($0) } }
+    return session.answer.content
   }
 
   /// The first signal stops the answer that runs; with none, a conversation goes on.
@@ -463,25 +459,8 @@ struct AnswerPrinter {
   }
 }
 
-/// An answer as one object.
-private struct AnswerRecord {
-  private(set) var content = ""
-  private var reasoning = ""
-  private var calls: [(name: String, arguments: String)] = []
-  private var end = TokenStream.End.stop
-
-  mutating func add(_ piece: TokenStream.Piece) {
-    switch piece {
-    case .content(let text, _): content += text
-    case .reasoning(let text): reasoning += text
-    case .toolCallBegan(let name): calls.append((name, ""))
-    case .toolCallArguments(let text): if let last = calls.indices.last { calls[last].arguments += text }
-    case .toolCallsFailed(let count): calls.removeLast(min(count, calls.count))
-    case .finish(let reason): end = reason
-    case .toolCallEnded, .search, .reading: break
-    }
-  }
-
+extension AnswerParts {
+  /// As one object.
   func json(model: String, _ timings: ChatSession.Timings?) -> JSONValue {
     var object = JSONObject([("model", .string(model)), ("content", .string(content))])
     if !reasoning.isEmpty { object["reasoning"] = .string(reasoning) }

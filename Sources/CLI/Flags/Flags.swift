@@ -321,7 +321,10 @@ enum Flags {
       "folder where what was computed of documents is kept"),
     Flag(
       "prefix-cache-dir-size MB", .integer(1...1 << 40), default: "16384",
-      "disk space for it; the longest unused is deleted"))
+      "disk space for it; the longest unused is deleted"),
+    Flag(
+      "server URL", .text, default: "the one that has this folder, if one runs",
+      "a server that reads and answers with its own model; its key is in MLXSERVE_API_KEY"))
 
   /// What changes the beginning of a prompt about a document.
   static let read = FlagGroup(

@@ -196,11 +196,8 @@ enum EvalCommand {
     sampling.temperature = 0
     settings.sampling = sampling
     var session = try ChatSession(model, settings)
-    var text = ""
-    _ = try session.send(question) { piece in
-      if case .content(let more, _) = piece { text += more }
-    }
-    return (text, session.openCalls)
+    _ = try session.send(question) { _ in }
+    return (session.answer.content, session.openCalls)
   }
 }
 

@@ -64,6 +64,10 @@ enum ServeCommand {
     let page = flags.isSet("no-ui") ? nil : port.map { pageAddress(host: host, port: $0) }
     if let page { Log.info("chat page", ["address": page]) }
     announce(endpoints, host: host, modelID: id, asJSON: isJSON)
+    let documents = flags.text("prefix-cache-dir").flatMap { folder in
+      port.flatMap { DocumentServer.announce(pageAddress(host: host, port: $0), folder: folder) }
+    }
+    defer { withExtendedLifetime(documents) {} }
     announceAdministration(adminEndpoints, asJSON: isJSON)
     if flags.isSet("examples"), let port {
       Terminal.printError(examples(host: host, port: port, modelID: id, page: page))

@@ -8,7 +8,7 @@ import Server
 import Wire
 
 enum ServeSetup {
-  static let keyVariable = "MLXSERVE_API_KEY"
+  static let keyVariable = ServedChat.keyVariable
   /// Largest body for a model that takes images or audio: they travel in it, in base64.
   private static let mediaBodyBytes = 48 << 20
   static let defaultHost = "127.0.0.1"

@@ -18,26 +18,69 @@ package enum Probe {
     host: String, port: Int, path: String, key: String? = nil, limit: Int = 1 << 20, seconds: Double
   ) -> (status: Int, body: [UInt8])? {
     let deadline = Instant.now.adding(seconds: seconds)
-    guard let descriptor = connect(host: host, port: port, until: deadline) else { return nil }
-    defer { close(descriptor) }
+    var body: [UInt8] = []
+    let status = exchange(
+      head("GET", path, key), host: host, port: port, until: { deadline },
+      take: { _, piece in
+        body += piece
+        return body.count < limit
+      })
+    return status.map { ($0, body) }
+  }
+
+  /// Hands the answer to a POST of JSON on as it comes.
+  ///
+  /// - Parameters:
+  ///   - silence: longest wait for more of it, seconds.
+  ///   - take: gets the status and a piece of the body; false ends it.
+  /// - Returns: the status; nil where nobody answers, or the answer breaks off in silence.
+  package static func post(
+    host: String, port: Int, path: String, key: String? = nil, body: [UInt8], silence: Double,
+    take: (_ status: Int, _ piece: ArraySlice<UInt8>) -> Bool
+  ) -> Int? {
+    let fields = "Content-Type: application/json\r\nContent-Length: \(body.count)\r\n"
+    return exchange(
+      head("POST", path, key, fields) + body, host: host, port: port,
+      until: { Instant.now.adding(seconds: silence) }, take: take)
+  }
+
+  /// Of HTTP/1.0, so that a body is all that comes after the head.
+  private static func head(_ method: String, _ path: String, _ key: String?, _ fields: String = "") -> [UInt8]
+  {
     let bearer = key.map { "Authorization: Bearer \($0)\r\n" } ?? ""
-    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(bearer)Connection: close\r\n\r\n".utf8)
-    guard send(descriptor, request, request.count, 0) == request.count else { return nil }
-    var reply: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 16 << 10)
-    while reply.count < limit {
-      guard Socket.wait(descriptor, for: Int32(POLLIN), until: deadline) else { return nil }
-      let count = recv(descriptor, &chunk, chunk.count, 0)
-      if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
-      guard count > 0 else { break }
-      reply += chunk[..<count]
+    return Array("\(method) \(path) HTTP/1.0\r\nHost: localhost\r\n\(bearer)\(fields)\r\n".utf8)
+  }
+
+  private static func exchange(
+    _ request: [UInt8], host: String, port: Int, until deadline: () -> Instant,
+    take: (_ status: Int, _ piece: ArraySlice<UInt8>) -> Bool
+  ) -> Int? {
+    guard let descriptor = connect(host: host, port: port, until: deadline()) else { return nil }
+    let socket = Socket(accepted: descriptor, sendBufferBytes: 0)
+    defer { socket.shut() }
+    // Who has heard enough of it may have answered.
+    try? socket.send(request, stallSeconds: deadline().seconds(since: .now))
+    var head: [UInt8] = []
+    var status: Int?
+    while let reading = try? socket.receive(most: 16 << 10, until: deadline()) {
+      guard case .bytes(let bytes) = reading else {
+        if case .end = reading { return status }
+        return nil
+      }
+      if let status {
+        if !take(status, bytes[...]) { return status }
+        continue
+      }
+      head += bytes
+      guard let end = head.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound else { continue }
+      let words = head.prefix(64).split(separator: UInt8(ascii: " "), maxSplits: 2)
+      guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8),
+        let number = Int(String(decoding: words[1].prefix(3), as: UTF8.self))
+      else { return nil }
+      status = number
+      if end < head.count, !take(number, head[end...]) { return number }
     }
-    let words = reply.prefix(64).split(separator: UInt8(ascii: " "), maxSplits: 2)
-    guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8),
-      let status = Int(String(decoding: words[1].prefix(3), as: UTF8.self))
-    else { return nil }
-    let end = reply.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound ?? reply.endIndex
-    return (status, Array(reply[end...]))
+    return status
   }
 
   /// Whether a server could listen there now.
