@@ -48,6 +48,34 @@ def test_a_forced_search_and_its_results(s):
         assert any(item.type == "file_search_call" for item in items)
 
 
+def test_quotes_of_what_was_found_have_places(s):
+    """A schema with quotes of the messages: each stands in a passage, and by its offset in the file."""
+    notes = {"alps.md": "# Packing\n\nÜber alles: bring goggles and wax to the snow.\n\n" + "More words follow here. " * 200,
+             "tea.md": NOTES["tea.md"]}
+    schema = {"type": "object", "required": ["quotes"], "additionalProperties": False, "properties": {"quotes": {
+        "type": "array", "minItems": 2, "maxItems": 2, "items": {
+            "type": "string", "x-quote-of": {"from": "messages"}, "minLength": 12, "maxLength": 80}}}}
+    with served(s) as other:
+        client = strict(other)
+        store = prepared(client, notes)
+        for passage in client.vector_stores.search(store.id, query="What do I bring?").data:
+            text = notes[passage.filename].encode()
+            assert text[passage.offset:].startswith(passage.content[0].text.encode()), passage
+        answer = ask(
+            client, other, store.id, include=["file_search_call.results"], instructions="Answer with quotes.",
+            text={"format": {"type": "json_schema", "name": "quotes", "schema": schema, "strict": True}})
+        results = [result for item in answer.output if item.type == "file_search_call" for result in item.results]
+        quotes = json.loads(answer.output_text)["quotes"]
+        assert results and len(quotes) == 2, answer
+        sources = ["What do I bring?", "Answer with quotes."]
+        for quote in quotes:
+            found = [result for result in results if quote in result.text]
+            assert found or any(quote in source for source in sources), (quote, results)
+            for result in found:
+                offset = result.offset + result.text.encode().index(quote.encode())
+                assert notes[result.filename].encode()[offset:].startswith(quote.encode()), (quote, result)
+
+
 def test_the_events_and_their_replay(s):
     with served(s) as other:
         client = strict(other)

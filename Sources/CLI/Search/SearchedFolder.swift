@@ -302,7 +302,7 @@ struct ResultPrinter {
       }
     var object = JSONObject([
       ("path", .string(result.passage.document.key)), ("line", number),
-      ("score", .double(Double(result.score))),
+      ("offset", .int(result.passage.range.lowerBound)), ("score", .double(Double(result.score))),
       ("text", .string(String(decoding: result.passage.text, as: UTF8.self))),
     ])
     if case .page = place { object["page"] = number }

@@ -163,7 +163,7 @@ extension FoundPassage {
   fileprivate func fileSearchResult(_ text: String) -> JSONValue {
     [
       "file_id": .string(file), "filename": .string(name), "score": .double(Double(result.score)),
-      "attributes": .object(attributes), "text": .string(text),
+      "attributes": .object(attributes), "text": .string(text), "offset": .int(offset),
     ]
   }
 }

@@ -7,9 +7,12 @@ struct QuotedMessages {
   /// As templates read them.
   let messages: [JSONValue]
 
-  /// Of users, tools and the system: what the model has said itself is no source.
+  /// Of users, tools and the system: what the model has said itself is no source. Of a search of files, its passages.
   var texts: [String] {
     messages.filter { $0["role"] != "assistant" }.flatMap { message -> [String] in
+      if let passages = message[FileSearchMessages.quotable]?.arrayValue {
+        return passages.compactMap(\.stringValue)
+      }
       let parts = message["content"]?.arrayValue?.map { $0["text"] } ?? [message["content"]]
       return parts.compactMap { $0?.stringValue }
     }

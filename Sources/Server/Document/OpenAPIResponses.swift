@@ -106,7 +106,7 @@ enum OpenAPIResponses {
         "results": "FoundTexts|null"},
       "FoundTexts": ["FoundText"],
       "FoundText": {"file_id": "string", "filename": "string", "score": "number", "attributes": "object",
-        "text": "string"},
+        "text": "string", "offset?": "integer"},
       "ChatDelta": {"annotations?": ["ChatCitation"], "file_search_calls?": ["FileSearchCall"],
         "role?": "'assistant'", "content?": "string|null", "refusal?": "null",
         "reasoning_content?": "string", "reasoning?": "string",

@@ -77,6 +77,6 @@ enum OpenAPIVectorStores {
       "reranked?": "integer",
       "query_cut?": {"tokens": "integer", "read": "integer"}},
     "VectorStoreResult": {"file_id": "string", "filename": "string", "score": "number", "attributes": "object",
-      "content": [{"type": "'text'", "text": "string"}], "why?": "object"}
+      "content": [{"type": "'text'", "text": "string"}], "offset": "integer", "why?": "object"}
     """#
 }

@@ -180,10 +180,14 @@ extension FoundPassage {
     var object = JSONObject([
       ("file_id", .string(file)), ("filename", .string(name)), ("score", .double(Double(result.score))),
       ("attributes", .object(attributes)), ("content", .array([["type": "text", "text": .string(text)]])),
+      ("offset", .int(offset)),
     ])
     if let why = result.why { object["why"] = why.json(result.parts) }
     return .object(object)
   }
 
   var text: String { String(decoding: result.passage.text, as: UTF8.self) }
+
+  /// Bytes of the file's text before it.
+  var offset: Int { result.passage.range.lowerBound }
 }

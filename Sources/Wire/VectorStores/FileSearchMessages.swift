@@ -57,9 +57,16 @@ package enum FileSearchMessages {
     ]
   }
 
+  /// What an answer may quote of a message, where that is not the whole of it.
+  package static let quotable = "quotable"
+
   /// The tool's message.
   package static func result(of item: JSONValue, _ text: String) -> JSONValue {
-    ["role": "tool", "tool_call_id": item["id"] ?? "", "content": .string(text)]
+    let passages = (item["results"]?.arrayValue ?? []).compactMap { $0["text"] }
+    return [
+      "role": "tool", "tool_call_id": item["id"] ?? "", "content": .string(text),
+      quotable: .array(passages),
+    ]
   }
 
   /// Passages with their numbers.
