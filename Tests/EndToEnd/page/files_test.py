@@ -3,14 +3,17 @@
 import base64
 import io
 import json
+import random
+import re
 import tempfile
+import threading
 import time
 import wave
 import zlib
 
 from PIL import Image
 
-from .browser import ask, case, go, last, until
+from .browser import ask, case, go, last, real, until
 from .fake import Answer
 
 
@@ -460,3 +463,58 @@ def test_notes_are_searched_while_typing_with_the_reason_beside_each_hit(page, f
     page.keyboard.press("Escape")
     ask(page, "What do I pack?")
     assert text in fake.bodies()[0]["input"][0]["content"]
+
+
+LONG = "".join(f"Lantern {number} stands at mile {number * 7 % 100} of the coast.\n" for number in range(100))
+
+
+@case()
+def test_a_long_document_is_read_while_its_question_is_written(page, fake, watched):
+    sentences = {
+        "en": "Read: an answer begins at once", "de": "Gelesen: eine Antwort beginnt sofort", "pt-BR": "Lido: a resposta começa na hora",
+        "zh-Hans": "已读完：可立即回答", "tl": "Nabasa na: agad magsisimula ang sagot"}
+    reading = {"total": 15_000, "cache": 800, "processed": 9_000, "time_ms": 20_000, "remaining_ms": 30_400}
+    note = "document.querySelector('#chips-note').textContent"
+    for language, sentence in sentences.items():
+        page.click("#open-settings")
+        page.select_option("#language", language)
+        page.keyboard.press("Escape")
+        hold = threading.Event()
+        fake.answers.append(Answer("x", hold=hold, reading=reading))
+        give(page, "lanterns.md", "text/markdown", LONG.encode())
+        until(page, f"/14[.,]200/.test({note})")
+        hold.set()
+        until(page, f"{note} === {json.dumps(sentence)}")
+        body = [body for method, path, body in fake.requests if path == "/v1/responses"][-1]
+        assert body["keep_prompt"] and body["max_output_tokens"] == 1 and body["store"] is False, body
+        page.click(".chip .icon-button")
+        until(page, f"{note} === ''")
+    # A short one is soon read, and one whose question is sent need not be waited for.
+    count = len(fake.requests)
+    give(page, "short.md", "text/markdown", b"Short.")
+    page.wait_for_selector(".chip")
+    time.sleep(0.3)
+    assert not [path for method, path, body in fake.requests[count:] if path == "/v1/responses"]
+    hold = threading.Event()
+    fake.answers += [Answer("x", hold=hold, reading=reading), Answer("At mile 21.")]
+    give(page, "lanterns.md", "text/markdown", LONG.encode())
+    until(page, f"/14[.,]200/.test({note})")
+    assert ask(page, "Where is lantern 3?") == "At mile 21."
+    hold.set()
+    ahead, asked = [body for method, path, body in fake.requests if path == "/v1/responses"][-2:]
+    assert asked["input"][-1]["content"].startswith(ahead["input"][-1]["content"]) and "keep_prompt" not in asked, asked
+
+
+@real
+def test_a_question_about_a_document_finds_it_read(page, server, watched):
+    def found():
+        return int(float(re.search(rb"(?m)^vllm:prefix_cache_hits(?:_total)?\S* (\S+)$", server.get("/metrics")[2])[1]))
+
+    # The demo's context is small, and what another case has asked is known already.
+    text = f"{random.random()} " + "the " * 1_020
+    give(page, "lanterns.md", "text/markdown", text.encode())
+    until(page, "document.querySelector('#chips-note').textContent.startsWith('Read:')", seconds=120)
+    before = found()
+    page.select_option("#effort", "none") if page.locator("#effort-label").is_visible() else None
+    ask(page, "Where is lantern 3?")
+    assert found() - before > 500, (before, found())

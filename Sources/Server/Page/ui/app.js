@@ -11,7 +11,7 @@ import { local } from "./storage.js";
 import { store } from "./store.js";
 import { canRead, readAloud, stopReading } from "./speech.js";
 import { Titles } from "./titles.js";
-import { answer, forget, goOn, key, onUnauthorized, resume } from "./wire.js";
+import { answer, forget, goOn, key, onUnauthorized, read, resume } from "./wire.js";
 import { language, number, preferred, setLanguage, t } from "./words.js";
 
 /// Messages of a chat that are painted at once; the others follow while nothing else is to do.
@@ -41,7 +41,7 @@ export const app = {
   repaint: () => (history.paint(), composer.paint(), paintTop()),
   /// Whether answers are under way: in one chat, or in any.
   isBusy: (id) => (id ? [...runs.values()].some((run) => run.conversation.chat.id === id) : runs.size > 0),
-  enqueue, queued: () => queues.get(conversation?.chat.id) ?? [], unqueue, setTemporary, titled,
+  readAhead, enqueue, queued: () => queues.get(conversation?.chat.id) ?? [], unqueue, setTemporary, titled,
 };
 
 const history = new History(app);
@@ -189,6 +189,15 @@ async function send(text, files) {
   history.paint();
   respond();
   return true;
+}
+
+/// Has files read that the next message will begin with. `tell` gets words on how far that is.
+async function readAhead(files, tell, signal) {
+  const model = models.find(app.model);
+  if (model?.status.value !== "loaded" || files.some((file) => !models.takesFile(app.model, file))) return;
+  const path = [...conversation.path, { role: "user", text: "", files }];
+  await read(responseBody(path, conversation.chat.settings, model.id), (progress) => tell(readingWords(progress)), signal);
+  tell(t("documentRead"));
 }
 
 /// Keeps a message until the answer under way is there.

@@ -12,6 +12,9 @@ import { bytes, seconds, t } from "./words.js";
 /// Pasted text longer than this becomes a file.
 const pasteLimit = 8000;
 
+/// Files with more characters in all are read while their question is written.
+const longDocument = 4_000;
+
 /// Loaded when they are opened, or when there is nothing else to do.
 const dialogs = {
   picker: () => import("./picker.js"), compare: () => import("./compare.js"), probabilities: () => import("./probabilities.js"), settings: () => import("./settings.js"), notes: () => import("./notes.js"),
@@ -209,6 +212,8 @@ export class Composer {
     const files = this.files;
     if ((!text && !files.length) || models.state === "locked" || this.isSending || this.isHeld()) return;
     this.isSending = true;
+    // What is read so far is found again.
+    this.ahead?.abort();
     // What is sent may make the chat.
     const draft = this.draftName;
     try {
@@ -367,7 +372,21 @@ export class Composer {
     }
   }
 
+  /// Has long documents read while their question is written.
+  readAhead() {
+    if (this.ahead?.files === this.files) return;
+    this.ahead?.abort();
+    const ahead = this.ahead = Object.assign(new AbortController(), { files: this.files });
+    const tell = (words) => {
+      if (this.ahead === ahead) $("chips-note").textContent = words;
+    };
+    tell("");
+    const length = this.files.reduce((sum, file) => sum + (file.text?.length ?? 0), 0);
+    if (length >= longDocument && !this.app.isRunning) this.app.readAhead(ahead.files, tell, ahead.signal).catch(() => tell(""));
+  }
+
   paintFiles() {
+    this.readAhead();
     $("chips").hidden = !this.files.length;
     $("chips").replaceChildren(...this.files.map((file) => el("div.chip",
       file.kind === "image" ? el("img", { src: file.data, alt: "" }) : icon(file.kind === "sound" ? "sound" : "file"),

@@ -176,6 +176,18 @@ async function follow(response, place, on, signal) {
   if (!place.isLostForever) on({ kind: "complete", id: place.id });
 }
 
+/// Has a prompt read and kept: the answer to one that begins as it does comes sooner. `on` hears how far it is read.
+export async function read(body, on, signal) {
+  const response = await send("v1/responses", {
+    method: "POST", signal, body: { ...body, ...streamed, store: false, max_output_tokens: 1, keep_prompt: true },
+  });
+  for await (const event of events(response)) {
+    if (event.type === "mlxserve:prompt_progress") on(event.prompt_progress);
+    if (event.type === "error" || event.type === "response.failed") throw failed(event.error ?? event.response?.error);
+    if (event.type === "response.completed" || event.type === "response.incomplete") return;
+  }
+}
+
 /// Deletes a stored response that is complete here, and kept here.
 export function forget(id) {
   send(`v1/responses/${encodeURIComponent(id)}`, { method: "DELETE" }).catch(() => {});
