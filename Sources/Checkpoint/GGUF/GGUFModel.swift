@@ -54,7 +54,8 @@ struct GGUFModel {
         guard let place = architecture.place(of: tensor.name) else {
           return [GGUFShard.Entry(name: tensor.name, tensor: tensor, change: .none)]
         }
-        guard tensor.shape.count < 3 || tensor.name.hasPrefix("blk.") else {
+        // A file can claim any number.
+        if tensor.shape.count > 2, !tensor.name.hasPrefix("blk."), (1...16).contains(tensor.shape[0]) {
           return Self.parts(of: tensor, place.name)
         }
         return [
@@ -83,7 +84,7 @@ struct GGUFModel {
   /// Outside of layers a stack of matrices is several modules with numbers.
   private static func parts(of tensor: GGUFFile.Tensor, _ name: String) -> [GGUFShard.Entry] {
     let (module, ending) = (name.split(separator: ".").dropLast().joined(separator: "."), "weight")
-    let count = max(1, tensor.shape[0])
+    let count = tensor.shape[0]
     let size = tensor.range.count / count
     return (0..<count).map { index in
       var part = tensor
