@@ -72,6 +72,8 @@ export function tokensView(tokens, { name, goOn, close }) {
   const sheet = el("div.token-sheet", { hidden: true, role: "group", "aria-live": "polite", "aria-label": t("probabilities") });
   const text = el("div.token-text", { tabindex: 0, role: "application", "aria-label": t("probabilities"), dir: "auto" }, spans);
   let shown = -1;
+  // A sheet that keys opened stays when the page moves under a pointer that rests.
+  let followsPointer = false;
   const begin = (at) => tokens.slice(0, at).map((token) => token.text).join("");
   const show = (at) => {
     if (at < 0 || at >= tokens.length) return;
@@ -100,15 +102,16 @@ export function tokensView(tokens, { name, goOn, close }) {
     spans[shown]?.classList.remove("current");
   };
   const average = tokens.reduce((sum, token) => sum + token.logprob, 0) / Math.max(1, tokens.length);
-  const node = el("div.tokens", { onpointerleave: hide },
+  const node = el("div.tokens", { onpointerleave: () => followsPointer && hide() },
     el("div.row.token-head", el("span.muted", t("probabilitiesOf", { count: tokens.length, perplexity: number(Math.exp(-average), 2) })),
       el("span.legend", { "aria-hidden": "true" }, [...steps, 0].map((least, at) => el("span", { class: `token p${at}` }, at === steps.length ? `< ${steps[at - 1] * 100} %` : `≥ ${least * 100} %`))),
       el("span.grow"), iconButton("close", t("close"), close)), text, sheet);
   const indexOf = (target) => spans.indexOf(target.closest?.(".token"));
-  text.addEventListener("pointerover", (event) => show(indexOf(event.target)));
+  text.addEventListener("pointerover", (event) => (followsPointer = true, show(indexOf(event.target))));
   text.addEventListener("click", (event) => show(indexOf(event.target)));
   node.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    followsPointer = false;
     if (step && event.target === text) event.preventDefault(), show(Math.max(0, Math.min(tokens.length - 1, shown + step)));
     else if (event.key === "Escape") event.preventDefault(), event.stopPropagation(), sheet.hidden ? close() : (hide(), text.focus());
     else if ((event.key === "Enter" || event.key === "ArrowDown") && event.target === text && shown >= 0) event.preventDefault(), sheet.querySelector("button")?.focus();
