@@ -75,6 +75,11 @@ private struct GGUFGolden: CustomTestStringConvertible {
       #expect(distance(unit(vector), numbers(expected["embedding"])) < 1e-4)
       return
     }
+    var unknown: [String] = []
+    _ = try ModelFamily.load(
+      try ModelFolder(path: golden.path + ".gguf"), compute: ComputeContext(threads: 1, mode: .exact),
+      onUnknown: { unknown = $0 })
+    #expect(unknown.isEmpty, "nobody reads what config.json would say")
     let rows = try Runner(golden.path + ".gguf").logits(of: tokenIDs(expected["input_ids"]))
     #expect(distance(rows[0], numbers(expected["logits_first"])) < 1e-3)
     #expect(distance(try #require(rows.last), numbers(expected["logits_last"])) < 1e-3)

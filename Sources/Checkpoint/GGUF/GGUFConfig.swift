@@ -309,7 +309,7 @@ struct GGUFConfig {
       if float("rope.scaling.yarn_log_multiplier") != nil {
         (rope["mscale"], rope["mscale_all_dim"]) = (1, 1)
       }
-      object["rope_scaling"] = nil
+      (object["rope_scaling"], object["rope_theta"]) = (nil, nil)
       object["rope_parameters"] = .object(rope)
     case "lfm2", "lfm2moe": setLayerTypes("attn_q.weight", "full_attention", otherwise: "conv")
     case "olmo2":
@@ -376,15 +376,15 @@ struct GGUFConfig {
       throw fault(key(name), "leaves no layer of one kind")
     }
     set("num_key_value_heads", local)
-    set("num_global_key_value_heads", full)
     let widths = try each("feed_forward_length")
     set("intermediate_size", widths[0])
     object["use_double_wide_mlp"] = .bool(widths.last == 2 * widths[0])
     object["enable_moe_block"] = .bool(tensors.contains("blk.0.ffn_gate_inp.weight"))
     // Full layers without a matrix of values of their own take their keys.
     let values = layersHave("attn_v.weight")
-    object["attention_k_eq_v"] = .bool(
-      zip(sliding, zip(layersHave("attn_k.weight"), values)).contains { !$0 && $1.0 && !$1.1 })
+    let shares = zip(sliding, zip(layersHave("attn_k.weight"), values)).contains { !$0 && $1.0 && !$1.1 }
+    object["attention_k_eq_v"] = .bool(shares)
+    if shares { set("num_global_key_value_heads", full) }
     set("vocab_size_per_layer_input", shape("per_layer_token_embd.weight")?.first)
     let divisors = floats("rope_freqs.weight") ?? [1]
     let turning = Double(divisors.count { $0 < 1e29 }) / Double(max(1, divisors.count))
