@@ -303,7 +303,7 @@ def test_a_receipt_is_checked():
     def post(path, body):
         answer = call(library, "request", handle, b"POST", path, json.dumps(body).encode(), -1, library.Chunk(), None)
         assert answer["ok"], answer
-        return answer["status"], answer["body"]
+        return answer["status"], json.loads(answer["body"])
 
     status, answer = post(b"/v1/chat/completions", json.loads(CHAT) | {"seed": 5, "receipt": True})
     receipt = answer["choices"][0]["receipt"]
@@ -801,7 +801,7 @@ TESTS = [
     in_c("whole"), in_c("bad"), in_c("requests"), in_c("several"), in_c("queue"), in_c("streaming"), in_c("prefill"), in_c("forking"),
     in_c("manners"), in_c("logging"), in_c("small"), test_freeing_twice_is_reported, in_c("again", "1000" if IS_LONG else "100", seconds=3600),
     in_c("storm", "60" if IS_LONG else "5"),
-    test_in_ctypes, test_in_cffi, test_prepared_weights_are_mapped, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
+    test_in_ctypes, test_in_cffi, test_a_receipt_is_checked, test_prepared_weights_are_mapped, test_thinking_is_the_templates_switch, test_a_limit_that_is_too_small_holds_nothing,
     test_requests_stay_below_a_small_limit, test_broken_folders_have_their_codes, test_the_sources_questions_have_their_events,
     test_encoders_of_images_load_when_the_first_one_comes, test_encoders_take_no_memory_before_the_first_image, test_a_host_in_swift,
     test_status_does_not_wait, test_a_hundred_times_in_python, test_unloading_gives_the_heap_back,
@@ -810,6 +810,9 @@ TESTS = [
 
 
 def main():
+    cases = {case.__name__ for case in TESTS}
+    missing = [name for name in globals() if name.startswith("test_") and name not in cases]
+    assert not missing, f"not among TESTS: {missing}"
     if "--inside" in sys.argv:
         name = sys.argv[sys.argv.index("--inside") + 1]
         try:
