@@ -106,8 +106,8 @@ ENCODERS = {
         layer_types=["sliding_attention"] * 5 + ["full_attention"], query_pre_attn_scalar=16, use_bidirectional_attention=True,
         tie_word_embeddings=True, rope_theta=1e6, rope_local_base_freq=1e4)),
 }
-# MiniMax M2 is not Mixtral's: its file is read well. Apertus keeps an activation's numbers as settings; it is not read.
-# A file of InternLM 3 is one of Llama, and one of MiMo is one of Qwen 2.
+# Apertus keeps numbers of its activation as settings, and is not read. A file of InternLM 3 is one of Llama, a file of MiMo
+# one of Qwen 2, and a file of Solar Open one of GLM-4.5.
 LEFT_OUT = ("apertus", "internlm3", "mimo", "solaropen")
 
 

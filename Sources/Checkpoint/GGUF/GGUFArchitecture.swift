@@ -29,7 +29,7 @@ struct GGUFArchitecture: Sendable {
   var expertsPerRow = "num_experts_per_tok"
   var expertWidth: String? = "moe_intermediate_size"
   /// Keys of the file, without the architecture, whose numbers and flags config.json has under other names.
-  var settings: KeyValuePairs<String, String> = [:]
+  var settings: [String: String] = [:]
   /// What config.json says of all models of the architecture.
   var constants: KeyValuePairs<String, JSONValue> = [:]
 
@@ -44,11 +44,21 @@ struct GGUFArchitecture: Sendable {
     "ffn_norm": "pre_feedforward_layernorm", "inp_gate": "per_layer_input_gate",
     "proj": "per_layer_projection", "post_norm": "post_per_layer_input_norm",
   ]
+  private static let secondSettings = [
+    "attention.shared_kv_layers": "num_kv_shared_layers",
+    "embedding_length_per_layer_input": "hidden_size_per_layer_input",
+    "attention.sliding_window": "sliding_window", "final_logit_softcapping": "final_logit_softcapping",
+  ]
+  /// Granite's four multipliers.
+  private static let multipliers = [
+    "attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
+    "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
+  ]
   private static let headNorms = [
     "attn_q_norm": "self_attn.query_layernorm", "attn_k_norm": "self_attn.key_layernorm",
   ]
   /// The keys of DeepSeek's configs, which many have taken over.
-  private static let routed: KeyValuePairs = [
+  private static let routed = [
     "leading_dense_block_count": "first_k_dense_replace", "expert_shared_count": "n_shared_experts",
     "expert_weights_scale": "routed_scaling_factor", "expert_weights_norm": "norm_topk_prob",
     "expert_group_count": "n_group", "expert_group_used_count": "topk_group",
@@ -69,7 +79,7 @@ struct GGUFArchitecture: Sendable {
   private static let deltaNetParameters = [
     "ssm_a": "linear_attn.A_log", "ssm_dt.bias": "linear_attn.dt_bias",
   ]
-  private static let deltaNetSettings: KeyValuePairs = [
+  private static let deltaNetSettings = [
     "ssm.time_step_rank": "linear_num_value_heads", "ssm.group_count": "linear_num_key_heads",
     "ssm.state_size": "linear_key_head_dim", "ssm.conv_kernel": "linear_conv_kernel_dim",
     "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
@@ -84,7 +94,7 @@ struct GGUFArchitecture: Sendable {
   private static func mambaParameters(_ module: String) -> [String: String] {
     ["ssm_a": module + ".A_log", "ssm_d": module + ".D", "ssm_dt.bias": module + ".dt_bias"]
   }
-  private static let mambaSettings: KeyValuePairs = [
+  private static let mambaSettings = [
     "ssm.time_step_rank": "mamba_n_heads", "ssm.group_count": "mamba_n_groups",
     "ssm.state_size": "mamba_d_state", "ssm.conv_kernel": "mamba_d_conv",
   ]
@@ -116,12 +126,9 @@ struct GGUFArchitecture: Sendable {
         "ffn_gate_up_exps.weight": "experts.gate_up_proj", "ffn_down_exps.weight": "experts.down_proj",
       ],
       outer: secondEmbedding, expertsPerRow: "top_k_experts",
-      settings: [
+      settings: secondSettings.merging([
         "attention.key_length_swa": "head_dim", "attention.key_length": "global_head_dim",
-        "attention.shared_kv_layers": "num_kv_shared_layers",
-        "embedding_length_per_layer_input": "hidden_size_per_layer_input",
-        "attention.sliding_window": "sliding_window", "final_logit_softcapping": "final_logit_softcapping",
-      ],
+      ]) { $1 },
       constants: ["hidden_activation": "gelu_pytorch_tanh"]),
     .init(
       name: "gemma3n", modelType: "gemma3n_text",
@@ -135,12 +142,9 @@ struct GGUFArchitecture: Sendable {
       outer: secondEmbedding.merging([
         "altup_proj": "model.altup_projections", "altup_unembd_proj": "model.altup_unembed_projections",
       ]) { $1 },
-      settings: [
+      settings: secondSettings.merging([
         "altup.num_inputs": "altup_num_inputs", "altup.active_idx": "altup_active_idx",
-        "attention.shared_kv_layers": "num_kv_shared_layers",
-        "embedding_length_per_layer_input": "hidden_size_per_layer_input",
-        "attention.sliding_window": "sliding_window", "final_logit_softcapping": "final_logit_softcapping",
-      ],
+      ]) { $1 },
       constants: ["hidden_activation": "gelu_pytorch_tanh"]),
     .init(name: "qwen3moe", modelType: "qwen3_moe", constants: ["norm_topk_prob": true]),
     .init(
@@ -170,10 +174,7 @@ struct GGUFArchitecture: Sendable {
     .init(name: "mistral3", modelType: "ministral3", pairsRows: true),
     .init(
       name: "granite", modelType: "granite", pairsRows: true,
-      settings: [
-        "attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-        "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
-      ]),
+      settings: multipliers),
     .init(
       name: "granitehybrid", modelType: "granitemoehybrid", pairsRows: true,
       modules: mamba("mamba").merging([
@@ -181,13 +182,9 @@ struct GGUFArchitecture: Sendable {
       ]) { $1 },
       parameters: mambaParameters("mamba"), mlp: "block_sparse_moe", shared: "shared_mlp",
       experts: "num_local_experts", expertWidth: nil,
-      settings: [
-        "attention.scale": "attention_multiplier", "embedding_scale": "embedding_multiplier",
-        "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
-        "expert_shared_feed_forward_length": "shared_intermediate_size",
-        "ssm.time_step_rank": "mamba_n_heads", "ssm.group_count": "mamba_n_groups",
-        "ssm.state_size": "mamba_d_state", "ssm.conv_kernel": "mamba_d_conv",
-      ]),
+      settings: multipliers.merging(mambaSettings) { $1 }.merging([
+        "expert_shared_feed_forward_length": "shared_intermediate_size"
+      ]) { $1 }),
     .init(name: "smollm3", modelType: "smollm3", pairsRows: true),
     .init(
       name: "lfm2", modelType: "lfm2",
@@ -353,7 +350,7 @@ struct GGUFArchitecture: Sendable {
   private static let nemotronOuter = [
     "token_embd": "backbone.embeddings", "output_norm": "backbone.norm_f",
   ]
-  private static let nemotronSettings: KeyValuePairs = [
+  private static let nemotronSettings = [
     "ssm.time_step_rank": "mamba_num_heads", "ssm.group_count": "n_groups",
     "ssm.state_size": "ssm_state_size",
     "ssm.conv_kernel": "conv_kernel", "expert_shared_count": "n_shared_experts",

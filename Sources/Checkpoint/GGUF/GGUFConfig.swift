@@ -142,7 +142,7 @@ struct GGUFConfig {
 
   /// What is only called otherwise. A 0 says that there is none.
   private mutating func readSettings() throws(CheckpointError) {
-    for (stored, name) in architecture.settings {
+    for (stored, name) in architecture.settings.sorted(by: { $0.key < $1.key }) {
       if let flag = file.bool(key(stored)) {
         object[name] = .bool(flag)
       } else if file.int(key(stored)) != nil {

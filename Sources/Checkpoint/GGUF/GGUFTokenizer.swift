@@ -32,6 +32,9 @@ struct GGUFTokenizer {
     let model = source.string("tokenizer.ggml.model") ?? ""
     let pre = source.string("tokenizer.ggml.pre") ?? "default"
     let beginning = source.int("tokenizer.ggml.bos_token_id")
+    let unknown = source.int("tokenizer.ggml.unknown_token_id").flatMap {
+      tokens.indices.contains($0) ? String(decoding: tokens[$0], as: UTF8.self) : nil
+    }
     var parts: Parts
     switch model {
     case "gpt2":
@@ -49,9 +52,7 @@ struct GGUFTokenizer {
       }
       let prefix = source.bool("tokenizer.ggml.add_space_prefix") ?? true
       parts = Parts(sentencePiece: prefix, isPhi: source.architecture == "phi3")
-      parts.unknown = source.int("tokenizer.ggml.unknown_token_id").flatMap {
-        tokens.indices.contains($0) ? String(decoding: tokens[$0], as: UTF8.self) : nil
-      }
+      parts.unknown = unknown
       parts.merges = Self.merges(tokens, scores) { kind($0) == .normal }
     case "gemma4":
       // SentencePiece's characters and bytes with merges of its own.
@@ -60,9 +61,7 @@ struct GGUFTokenizer {
       parts.merges = source.strings("tokenizer.ggml.merges") ?? []
     case "bert":
       parts = Parts(wordPiece: source.bool("tokenizer.ggml.normalizer.lowercase") ?? true)
-      parts.unknown = source.int("tokenizer.ggml.unknown_token_id").flatMap {
-        tokens.indices.contains($0) ? String(decoding: tokens[$0], as: UTF8.self) : nil
-      }
+      parts.unknown = unknown
       // What a word begins with stands behind a mark there, what goes on with it in the original file.
       for id in tokens.indices where kind(id) != .control && kind(id) != .unknown {
         let token = String(decoding: tokens[id], as: UTF8.self)
