@@ -26,6 +26,8 @@ package final class ConnectionContext {
   package var entrance = Entrance.only
   /// Whether the server ends, though this entrance is still open.
   package var isLeaving = false
+  /// What of the body has no effect, for a header of the answer.
+  package var ignored: [String] = []
   /// The pattern of the route that the request took; nil before, and when there is none.
   package var route: String?
   /// What the handler has to say in the access log. Names are the server's own; values may be anything.

@@ -30,7 +30,7 @@ struct BatchesRoute {
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let worker = try server.batches(worker)
     let creation = try BatchCreation(try http.jsonBody(context.memory))
-    try server.checkUnknown(creation.ignored)
+    try server.ignore(creation.ignored, for: context)
     let file = try server.library().file(creation.inputFile, context.client)
     guard file.purpose == "batch" else {
       throw .invalidValue("input_file_id", "the file's purpose is '\(file.purpose)', not 'batch'")
@@ -55,9 +55,7 @@ struct BatchesRoute {
       batch.faults = BatchStore.faults(reader.faults)
       try worker.store.add(failed: batch)
     }
-    var response = Response(json: try worker.store.batch(batch.id, .openAI, context.client).json)
-    response.nameIgnored(creation.ignored)
-    return response
+    return Response(json: try worker.store.batch(batch.id, .openAI, context.client).json)
   }
 
   private func batch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestBatch {

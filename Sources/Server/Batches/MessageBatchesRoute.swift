@@ -40,7 +40,7 @@ struct MessageBatchesRoute {
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let worker = try server.batches(worker)
     let creation = try MessageBatchCreation(try http.jsonBody(context.memory))
-    try server.checkUnknown(creation.ignored)
+    try server.ignore(creation.ignored, for: context)
     try claim(BatchStore.writingBytes(lines: creation.lines.count), of: context.memory)
     var batch = RequestBatch(
       id: "msgbatch_" + server.settings.makeID(), api: .messages, client: context.client,
@@ -50,9 +50,7 @@ struct MessageBatchesRoute {
       for line in creation.lines { try write(line) }
     }
     worker.start()
-    var response = Response(json: try worker.store.batch(batch.id, .messages, context.client).messagesJSON)
-    response.nameIgnored(creation.ignored)
-    return response
+    return Response(json: try worker.store.batch(batch.id, .messages, context.client).messagesJSON)
   }
 
   private func batch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> RequestBatch {

@@ -26,15 +26,13 @@ struct ChatRoute {
     let scope = try server.request(form.body, for: context)
     let body = try RequestFiles(scope, isUnwanted: context.isClientGone).read(form.body)
     let request = try ChatRequest(body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, request.dropped + (request.format?.notes ?? []), for: context)
     try form.check(request)
     let media = MediaResolver(scope, attachments: form.attachments, isUnwanted: context.isClientGone)
     let source = try scope.source(request, showsResults: true, isUnwanted: context.isClientGone) {
       (request) throws(APIError) in try ChatPlan(scope, media: media).makeRun(request)
     }
     let answer = ChatAnswer(request, source, scope, asked: request.isStored ? form.body : .null)
-    var response = try answer.respond(source, context, streams: request.options.streams)
-    response.nameIgnored(request.ignored + request.dropped, request.format)
-    return response
+    return try answer.respond(source, context, streams: request.options.streams)
   }
 }

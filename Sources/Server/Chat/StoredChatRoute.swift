@@ -67,8 +67,7 @@ struct StoredChatRoute {
   }
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let body = try StoredChatUpdate(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(StoredChatUpdate.self, http, context)
     let records = server.records(for: context)
     let id = id(http)
     let changed = try storing { () throws(PlatformError) in
@@ -78,9 +77,7 @@ struct StoredChatRoute {
       try records.check()
       throw .completionNotFound(id)
     }
-    var response = Response(json: changed.json)
-    response.nameIgnored(body.ignored)
-    return response
+    return Response(json: changed.json)
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

@@ -28,7 +28,7 @@ struct CompletionsRoute {
     let scope = try server.request(body, for: context)
     let request = try CompletionRequest(
       body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, request.format?.notes ?? [], for: context)
     let plan = PromptPlan(
       scope: scope, options: request.options, param: "prompt", topLogprobs: request.logprobs,
       promptLogprobs: request.options.promptLogprobs ?? (request.echoes ? request.logprobs : nil))
@@ -39,9 +39,7 @@ struct CompletionsRoute {
       try parts(request, prompts, plan), scope: scope, makeGuide: makeGuide,
       receipt: scope.receipt(request.options))
     let answer = CompletionAnswer(request, prompts, run, scope)
-    var response = try answer.respond(run, context, streams: request.options.streams)
-    response.nameIgnored(request.ignored, request.format)
-    return response
+    return try answer.respond(run, context, streams: request.options.streams)
   }
 
   private func encode(

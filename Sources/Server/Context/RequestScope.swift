@@ -123,8 +123,6 @@ struct RequestScope: Sendable {
       ])
   }
 
-  func checkUnknown(_ fields: [String]) throws(APIError) { try server.checkUnknown(fields) }
-
   /// What all objects of a new answer have in common.
   func makeHeader(idPrefix: String) -> AnswerHeader {
     AnswerHeader(

@@ -187,7 +187,9 @@ extension Router {
       on(route.operation.method, route.operation.pattern) { request, context in
         do throws(APIError) {
           try route.admit(context)
-          return try route.handler(request, context)
+          var response = try route.handler(request, context)
+          response.nameIgnored(context.ignored)
+          return response
         } catch {
           return table.wire.asked(by: request).response(error, requestID: context.requestID)
         }

@@ -95,4 +95,27 @@ struct ServerContext: Sendable {
   func checkUnknown(_ fields: [String]) throws(APIError) {
     if settings.strictParameters, let field = fields.first { throw .unknownParameter(field) }
   }
+
+  /// The body of a request that names no model.
+  ///
+  /// - Parameter isOptional: whether a request without one is taken.
+  /// - Throws: what is wrong with it, and as `ignore`.
+  func read<Body: RequestBody>(
+    _: Body.Type, _ http: Request, _ context: ConnectionContext, isOptional: Bool = false
+  ) throws(APIError) -> Body {
+    let body = try Body(isOptional && http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+    try ignore(body.ignored, for: context)
+    return body
+  }
+
+  /// Notes what of a request changes nothing: a header of its answer names it.
+  ///
+  /// - Parameter others: what is known all the same.
+  /// - Throws: as `checkUnknown`.
+  func ignore(
+    _ unknown: [String], _ others: [String] = [], for context: ConnectionContext
+  ) throws(APIError) {
+    try checkUnknown(unknown)
+    context.ignored = unknown + others
+  }
 }

@@ -27,13 +27,11 @@ struct EmbeddingsRoute {
     let body = try http.jsonBody(context.memory)
     let own = try server.embedding(body, for: context)
     let request = try EmbeddingsRequest(body, limits: own.limits, vocabularySize: own.vocabularySize)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     // Vectors as the encoder makes them, and as they are sent.
     try claim(8 * request.inputs.count * own.embedder.dimensions, of: context.memory)
     try claim(RequestScope.workForTokens(ofBytes: request.textBytes), of: context.memory)
-    var response = response(try own.embed(request, context))
-    response.nameIgnored(request.ignored)
-    return response
+    return response(try own.embed(request, context))
   }
 
   private func response(_ answer: EmbeddingsResponse) -> Response {

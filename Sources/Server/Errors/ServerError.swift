@@ -212,10 +212,8 @@ extension Response {
     self.init(status: status, contentType: "application/json", bytes: json.bytes)
   }
 
-  /// Names the fields of the request that nobody knows, and what its format says that means nothing here, as far as a header
-  /// can carry them.
-  mutating func nameIgnored(_ fields: [String], _ format: ResponseFormat? = nil) {
-    let fields = fields + (format?.notes ?? [])
+  /// Names what of the request has no effect, as far as a header can carry it.
+  mutating func nameIgnored(_ fields: [String]) {
     guard !fields.isEmpty else { return }
     var names: [String] = []
     var length = 0

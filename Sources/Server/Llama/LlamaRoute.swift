@@ -47,13 +47,11 @@ struct LlamaRoute {
     let scope = try server.request(body, for: context)
     let request = try LlamaRequest(
       body, isInfill: isInfill, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, request.format?.notes ?? [], for: context)
     let plan = try LlamaPlan(request, scope)
     let run = try plan.makeRun(context)
     let answer = LlamaAnswer(plan, run: run, begin: begin)
-    var response = try answer.respond(run, context, streams: request.options.streams)
-    response.nameIgnored(request.ignored, request.format)
-    return response
+    return try answer.respond(run, context, streams: request.options.streams)
   }
 }
 

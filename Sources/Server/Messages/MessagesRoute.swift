@@ -33,13 +33,12 @@ struct MessagesRoute {
     let request = try MessagesRequest(
       RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
       vocabularySize: scope.model.vocabularySize)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(
+      request.ignored, request.chat.dropped + (request.chat.format?.notes ?? []), for: context)
     let media = MediaResolver(scope, isUnwanted: context.isClientGone)
     let run = try ChatPlan(scope, media: media).makeRun(request.chat)
     let answer = MessagesAnswer(request, run, scope)
-    var response = try answer.respond(run, context, streams: request.chat.options.streams)
-    response.nameIgnored(request.ignored + request.chat.dropped, request.chat.format)
-    return response
+    return try answer.respond(run, context, streams: request.chat.options.streams)
   }
 
   private func countTokens(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -48,11 +47,9 @@ struct MessagesRoute {
     let request = try MessagesRequest(
       RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
       vocabularySize: scope.model.vocabularySize, onlyCounts: true)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, request.chat.dropped, for: context)
     let prompt = try scope.prompt(of: request.chat)
-    var response = Response(json: ["input_tokens": .int(prompt.tokens.count)])
-    response.nameIgnored(request.ignored + request.chat.dropped)
-    return response
+    return Response(json: ["input_tokens": .int(prompt.tokens.count)])
   }
 }
 

@@ -17,16 +17,14 @@ struct OllamaEmbeddings {
     let request = try OllamaEmbedRequest(body, limits: server.limits)
     let own = try embedder(of: body, request.keepAlive, context)
     let loadSeconds = Instant.now.seconds(since: begin)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let (vectors, tokens) = try own.vectors(request, context)
-    var response = Response(
+    return Response(
       json: [
         "model": .string(try OllamaRequest.model(of: body)), "embeddings": .array(vectors.map(Self.json)),
         "total_duration": .int(OllamaResponse.nanoseconds(Instant.now.seconds(since: begin))),
         "load_duration": .int(OllamaResponse.nanoseconds(loadSeconds)), "prompt_eval_count": .int(tokens),
       ])
-    response.nameIgnored(request.ignored)
-    return response
   }
 
   /// The older form: the vector of one text, as the model makes it.
@@ -34,11 +32,9 @@ struct OllamaEmbeddings {
     let body = try http.ollamaBody(context.memory)
     let request = try OllamaEmbedRequest(single: body, limits: server.limits)
     let own = try embedder(of: body, request.keepAlive, context)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let vector = try own.vectors(request, context).vectors.first ?? []
-    var response = Response(json: ["embedding": Self.json(vector)])
-    response.nameIgnored(request.ignored)
-    return response
+    return Response(json: ["embedding": Self.json(vector)])
   }
 
   private static func json(_ vector: [Float]) -> JSONValue { .array(vector.map { .double(Double($0)) }) }

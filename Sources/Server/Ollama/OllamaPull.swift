@@ -25,13 +25,10 @@ struct OllamaPull {
     var fields = try Fields(body)
     for known in ["model", "name", "insecure", "username", "password"] { _ = fields.value(known) }
     let streams = try fields.bool("stream") ?? true
-    let ignored = fields.unread
-    try server.checkUnknown(ignored)
+    try server.ignore(fields.unread, for: context)
     let work = try server.download(name, memory: context.memory)
-    var response =
-      streams ? stream(work, of: name) : try whole(work, of: name, isUnwanted: context.isClientGone)
-    response.nameIgnored(ignored)
-    return response
+    return streams
+      ? stream(work, of: name) : try whole(work, of: name, isUnwanted: context.isClientGone)
   }
 
   private func whole(

@@ -88,8 +88,7 @@ struct OllamaRoute {
     let scope = RequestScope(server: server, lease: lease, for: context)
     guard scope.model.embedder == nil else { throw .cannotGenerate(model: scope.model.id) }
     let loadSeconds = Instant.now.seconds(since: begin)
-    try server.checkUnknown(request.ignored)
-    var ignored = request.ignored
+    try server.ignore(request.ignored, request.chat.format?.notes ?? [], for: context)
     if let keepAlive = request.keepAlive {
       if context.mayAdminister {
         server.models.keep(source.id, keepAlive)
@@ -99,7 +98,7 @@ struct OllamaRoute {
           throw .forbidden(
             "admin_required", "Unloading a model needs the role 'admin', where administration is.")
         }
-        ignored.append("keep_alive")
+        context.ignored.append("keep_alive")
       }
     }
     let shape = OllamaResponse(
@@ -108,9 +107,7 @@ struct OllamaRoute {
     counts.load = loadSeconds
     if request.isEmpty {
       let reason = request.keepAlive == .seconds(0) ? "unload" : "load"
-      var response = Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
-      response.nameIgnored(ignored)
-      return response
+      return Response(json: shape.last(OllamaResponse.Content(), reason: reason, counts))
     }
     let plan = try OllamaPlan(request, scope, isUnwanted: context.isClientGone)
     if request.onlyRenders, let text = plan.promptText {
@@ -130,7 +127,6 @@ struct OllamaRoute {
     } catch {
       throw error.forOllama
     }
-    response.nameIgnored(ignored, request.chat.format)
     if plan.dropped > 0 {
       response.headers.add("x-mlxserve-truncated", "messages=\(plan.dropped)")
       Log.warning("old messages dropped", ["request_id": context.requestID, "messages": "\(plan.dropped)"])

@@ -80,16 +80,14 @@ struct ModelsRoute {
 
   /// Begins to load a model: 200 when it is loaded already, else 202.
   private func load(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let request = try ModelRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(request.ignored)
+    let request = try server.read(ModelRequest.self, http, context)
     let isReady = try server.models.beginLoading(request.model)
     return try answer(request, status: isReady ? 200 : 202)
   }
 
   /// Unloads a model once its running work has ended: 200 when it is unloaded, 202 while it has work.
   private func unload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let request = try ModelRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(request.ignored)
+    let request = try server.read(ModelRequest.self, http, context)
     let isGone = try server.models.beginUnloading(request.model, seconds: Self.unloadSeconds)
     return try answer(request, status: isGone ? 200 : 202)
   }
@@ -97,11 +95,9 @@ struct ModelsRoute {
   private func answer(_ request: ModelRequest, status: Int) throws(APIError) -> Response {
     // What is unloaded may have lost its folder meanwhile.
     let value = (try? server.models.status(of: request.model))?.value ?? "unloaded"
-    var response = Response(
+    return Response(
       json: ["success": true, "model": .string(request.model), "status": ["value": .string(value)]],
       status: status)
-    response.nameIgnored(request.ignored)
-    return response
   }
 }
 

@@ -23,15 +23,12 @@ struct PullRoute {
   }
 
   private func pull(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let request = try ModelRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(request.ignored)
+    let request = try server.read(ModelRequest.self, http, context)
     let work = try server.download(request.model, memory: context.memory)
     let silence = server.settings.keepAliveSeconds
-    var response = Response.events { [server] stream in
+    return .events { [server] stream in
       try Self.send(work, to: stream, silence: silence) { server.models.note($0, of: request.model) }
     }
-    response.nameIgnored(request.ignored)
-    return response
   }
 
   /// The events of `mlxserve pull --json`. A client that leaves ends the download; what has come stays for the next.

@@ -25,7 +25,7 @@ struct ReceiptsRoute {
     let body = try http.jsonBody(context.memory)
     let scope = try server.request(body, for: context)
     let request = try ReceiptRequest(body, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
-    try scope.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let receipt: Receipt
     do throws(PipelineError) {
       receipt = try Receipt(request.receipt)
@@ -40,9 +40,7 @@ struct ReceiptsRoute {
       let report = try scope.model.check(
         receipt, media: media, tenant: scope.client.number, isUnwanted: context.isClientGone)
       guard let report else { throw PipelineError.receipt("nobody waits for it") }
-      var response = Response(json: report.json)
-      response.nameIgnored(request.ignored)
-      return response
+      return Response(json: report.json)
     } catch {
       switch error {
       case .engine(let error): throw APIError(error, param: "receipt")

@@ -42,11 +42,9 @@ struct TokenizeRoutes {
   private func answer(
     _ json: JSONValue, of bytes: Int = 0, _ context: ConnectionContext, ignored: [String]
   ) throws(APIError) -> Response {
-    try server.checkUnknown(ignored)
+    try server.ignore(ignored, for: context)
     try claim(2 * bytes, of: context.memory)
-    var response = Response(json: json)
-    response.nameIgnored(ignored)
-    return response
+    return Response(json: json)
   }
 
   // MARK: Tokens
@@ -65,7 +63,7 @@ struct TokenizeRoutes {
     let request = try TokenizeRequest(
       RequestFiles(scope, isUnwanted: context.isClientGone).read(body), limits: scope.limits,
       vocabularySize: scope.model.vocabularySize)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let loan = MemoryLoan(server.models.ledger, for: .answers, patience: Self.patience)
     if case .text(let text) = request.input {
       try claim(RequestScope.workForTokens(ofBytes: text.utf8.count), of: loan)
@@ -73,13 +71,11 @@ struct TokenizeRoutes {
     let tokens = try tokens(of: request, scope)
     // The answer is written part by part, however long its client takes to read it: this is all that stays.
     loan.shrink(to: tokens.count * MemoryLayout<Int32>.stride)
-    var response = TokenList(
+    return TokenList(
       tokens: tokens, tokenizer: scope.model.tokenizer,
       maxContext: scope.model.contextTokens, wantsPieces: request.wantsPieces,
       wantsStrings: request.wantsStrings, loan: loan
     ).response
-    response.nameIgnored(request.ignored)
-    return response
   }
 
   private func tokens(of request: TokenizeRequest, _ scope: RequestScope) throws(APIError) -> [Int32] {

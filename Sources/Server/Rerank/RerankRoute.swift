@@ -47,7 +47,7 @@ struct RerankRoute {
   private func rank(_ body: JSONValue, _ context: ConnectionContext) throws(APIError) -> Response {
     let own = try server.reranking(body, for: context)
     let request = try RerankRequest(body, limits: own.limits)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let scored = try own.score(
       [request.query], request.documents, try own.options(request.cut, request.instruction),
       isRaw: request.isRaw, context, name: request.name)
@@ -55,23 +55,19 @@ struct RerankRoute {
     if request.returnsDocuments {
       for index in results.indices { results[index].text = request.documents[results[index].index] }
     }
-    var response = Response(json: own.response("rerank-", scored).ranking(results))
-    response.nameIgnored(request.ignored)
-    return response
+    return Response(json: own.response("rerank-", scored).ranking(results))
   }
 
   private func score(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try http.jsonBody(context.memory)
     let own = try server.reranking(body, for: context)
     let request = try ScoreRequest(body, limits: own.limits)
-    try server.checkUnknown(request.ignored)
+    try server.ignore(request.ignored, for: context)
     let scored = try own.score(
       request.queries, request.documents, try own.options(request.cut, request.instruction),
       isRaw: request.isRaw, context, name: request.name)
-    var response = Response(
+    return Response(
       json: own.response("score-", scored).scores(scored.scores, created: server.settings.now()))
-    response.nameIgnored(request.ignored)
-    return response
   }
 }
 

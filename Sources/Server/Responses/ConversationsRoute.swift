@@ -87,7 +87,9 @@ struct ConversationsRoute {
 
   /// The body, which may be missing where every field is optional.
   private func body(_ http: Request, _ context: ConnectionContext) throws(APIError) -> ConversationRequest {
-    try ConversationRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+    let body = try ConversationRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
+    context.ignored = body.ignored
+    return body
   }
 
   private func read(_ items: JSONValue?, _ records: ClientRecords) throws(APIError) -> ResponsesInput {
@@ -125,9 +127,7 @@ struct ConversationsRoute {
     try storing { () throws(PlatformError) in try records(context).put(conversation) }
     // What is stored counts at once: many of these may come within the second of a measurement.
     server.models.observe()
-    var response = Response(json: conversation.json)
-    response.nameIgnored(body.ignored)
-    return response
+    return Response(json: conversation.json)
   }
 
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -136,13 +136,11 @@ struct ConversationsRoute {
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let body = try body(http, context)
-    let id = id(http)
-    let changed = try change(id, context) { conversation in
+    if body.items != nil { context.ignored.append("items") }
+    let changed = try change(id(http), context) { conversation in
       if let metadata = body.metadata { conversation.metadata = metadata }
     }
-    var response = Response(json: changed.json)
-    response.nameIgnored(body.ignored + (body.items == nil ? [] : ["items"]))
-    return response
+    return Response(json: changed.json)
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -169,9 +167,7 @@ struct ConversationsRoute {
     let items = try read(value, records(context)).items
     _ = try change(id, context) { $0.items += items }
     server.models.observe()
-    var response = Response(json: ResponseObject.list(items, hasMore: false))
-    response.nameIgnored(body.ignored)
-    return response
+    return Response(json: ResponseObject.list(items, hasMore: false))
   }
 
   private func item(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {

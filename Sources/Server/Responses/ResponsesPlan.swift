@@ -44,7 +44,7 @@ struct ResponsesPlanner {
       body, isMessage: isMessage, limits: scope.limits, vocabularySize: scope.model.vocabularySize)
     // Answers say the model's own name, also to those who asked by another.
     request.model = scope.model.id
-    try scope.checkUnknown(request.unknown)
+    try scope.server.checkUnknown(request.unknown)
     let context = try earlierItems(request)
     var input = ResponsesInput()
     if let value = request.input {

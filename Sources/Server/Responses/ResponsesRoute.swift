@@ -55,19 +55,15 @@ struct ResponsesRoute {
     let body = try http.jsonBody(context.memory)
     let scope = try server.request(body, for: context)
     let plan = try ResponsesPlanner(scope).plan(body)
-    var response: Response
-    if plan.request.isBackground {
-      let job = try jobs.start(plan, scope, requestID: context.requestID)
-      response =
-        plan.request.isStreamed
-        ? follow(job, from: 0, context)
-        : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
-    } else {
+    context.ignored = plan.ignored
+    guard plan.request.isBackground else {
       let run = try ResponseRun(plan, scope, isUnwanted: context.isClientGone)
-      response = plan.request.isStreamed ? stream(run, context) : try run.whole(context)
+      return plan.request.isStreamed ? stream(run, context) : try run.whole(context)
     }
-    response.nameIgnored(plan.ignored)
-    return response
+    let job = try jobs.start(plan, scope, requestID: context.requestID)
+    return plan.request.isStreamed
+      ? follow(job, from: 0, context)
+      : Response(json: .object(ResponseObject.begun(plan.body, status: "queued")))
   }
 
   private func stream(_ run: ResponseRun, _ context: ConnectionContext) -> Response {
@@ -192,10 +188,9 @@ struct ResponsesRoute {
     let body = try http.jsonBody(context.memory)
     let scope = try server.request(body, for: context)
     let plan = try ResponsesPlanner(scope).plan(body)
-    var response = Response(
+    context.ignored = plan.ignored
+    return Response(
       json: ["object": "response.input_tokens", "input_tokens": .int(try plan.promptTokens(scope))])
-    response.nameIgnored(plan.ignored)
-    return response
   }
 
   private func compact(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -204,13 +199,12 @@ struct ResponsesRoute {
     try claim(2 * JSONValue.weight(ofRequest: http.body), of: context.memory)
     let scope = try server.request(body, for: context)
     let plan = try ResponsesPlanner(scope).plan(body)
+    context.ignored = plan.ignored
     let usage = Usage(promptTokens: try plan.promptTokens(scope))
-    var response = Response(
+    return Response(
       json: ResponseObject.compaction(
         id: plan.id, itemID: "cmp_" + server.settings.makeID(), createdAt: server.settings.now(),
         items: plan.context + plan.input, usage: usage))
-    response.nameIgnored(plan.ignored)
-    return response
   }
 }
 

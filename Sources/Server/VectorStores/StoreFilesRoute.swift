@@ -70,10 +70,9 @@ struct StoreFilesRoute {
     return (batch, batch.files.compactMap { store.entries[$0] })
   }
 
-  private func answer(_ entry: EntryRecord, _ ignored: [String] = []) -> Response {
+  private func answer(_ entry: EntryRecord) -> Response {
     var response = Response(json: entry.json)
     if entry.status == .inProgress { response.askAgainSoon() }
-    response.nameIgnored(ignored)
     return response
   }
 
@@ -96,14 +95,13 @@ struct StoreFilesRoute {
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
-    let body = try StoreFileRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(StoreFileRequest.self, http, context)
     let entry = try new(body, store, context, batch: nil)
     try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
     try server.library().add([entry], batch: nil, key: context.client.key)
     worker?.start()
     let now = try server.library().store(store.record.id, context.client).entries[entry.file]
-    return answer(now ?? entry, body.ignored)
+    return answer(now ?? entry)
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -134,13 +132,12 @@ struct StoreFilesRoute {
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
-    let body = try AttributesRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(AttributesRequest.self, http, context)
     let changed = try server.library().changeEntry(entry.file, store: entry.store) {
       $0.attributes = body.attributes
     }
     guard let changed else { throw .notFound("file in the vector store", entry.file) }
-    return answer(changed, body.ignored)
+    return answer(changed)
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -179,8 +176,7 @@ struct StoreFilesRoute {
 
   private func createBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
-    let body = try FileBatchRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(FileBatchRequest.self, http, context)
     let id = "vsfb_" + server.settings.makeID()
     var entries: [EntryRecord] = []
     var seen: Set<String> = []
@@ -196,7 +192,6 @@ struct StoreFilesRoute {
     let now = try server.library().store(store.record.id, context.client).entries
     var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
     response.askAgainSoon()
-    response.nameIgnored(body.ignored)
     return response
   }
 

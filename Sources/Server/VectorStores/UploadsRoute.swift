@@ -30,8 +30,7 @@ struct UploadsRoute {
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let library = try server.library()
-    let body = try UploadRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(UploadRequest.self, http, context)
     try FilesRoute.check(purpose: body.purpose)
     guard body.bytes <= library.settings.fileBytes else {
       throw .fileTooLarge(body.bytes, library, param: "bytes")
@@ -46,9 +45,7 @@ struct UploadsRoute {
         status: 400, code: "upload_limit_exceeded",
         message: "There are \(Library.uploadsPerClient) uploads already: complete or cancel one first.")
     }
-    var response = Response(json: upload.json(status: "pending", file: nil))
-    response.nameIgnored(body.ignored)
-    return response
+    return Response(json: upload.json(status: "pending", file: nil))
   }
 
   private func upload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (Library, Upload) {
@@ -81,8 +78,7 @@ struct UploadsRoute {
 
   private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let (library, upload) = try upload(http, context)
-    let body = try UploadCompletion(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(UploadCompletion.self, http, context)
     for (index, id) in body.parts.enumerated() where upload.parts[id] == nil {
       throw .invalidValue("part_ids[\(index)]", "the upload has no such part")
     }

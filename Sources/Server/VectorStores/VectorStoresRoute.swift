@@ -52,8 +52,7 @@ struct VectorStoresRoute {
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let library = try server.library()
-    let body = try VectorStoreRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(VectorStoreRequest.self, http, context, isOptional: true)
     var ids: [String] = []
     var seen: Set<String> = []
     for (index, id) in body.fileIDs.enumerated() {
@@ -87,9 +86,7 @@ struct VectorStoresRoute {
     }
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
-    var response = Response(json: object(try library.store(record.id, context.client)))
-    response.nameIgnored(body.ignored)
-    return response
+    return Response(json: object(try library.store(record.id, context.client)))
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -106,18 +103,15 @@ struct VectorStoresRoute {
 
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
-    let body = try VectorStoreRequest(http.body.isEmpty ? [:] : http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(VectorStoreRequest.self, http, context, isOptional: true)
     let changed = try server.library().change(store.record.id) { record in
       if let name = body.name { record.name = name }
       if let metadata = body.metadata { record.metadata = metadata }
       if body.namesExpiry { record.expiry = body.expiry }
     }
-    var response = Response(json: object(changed))
-    response.nameIgnored(body.ignored)
     // One that has ended the server too often is not tried by itself.
     try server.library().attempts.end("rebuild." + store.record.id)
-    return response
+    return Response(json: object(changed))
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -130,8 +124,7 @@ struct VectorStoresRoute {
 
   private func search(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
-    let body = try StoreSearchRequest(http.jsonBody(context.memory))
-    try server.checkUnknown(body.ignored)
+    let body = try server.read(StoreSearchRequest.self, http, context)
     var query = SearchQuery(body.queries)
     query.limit = body.limit
     query.threshold = Float(body.ranking.threshold)
@@ -156,7 +149,6 @@ struct VectorStoresRoute {
     if let cut = found.cut { page["query_cut"] = ["tokens": .int(cut.tokens), "read": .int(cut.read)] }
     var response = Response(json: .object(page))
     response.headers.add("server-timing", found.timing)
-    response.nameIgnored(body.ignored)
     return response
   }
 }
