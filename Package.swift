@@ -271,7 +271,7 @@ let package = Package(
       ],
       swiftSettings: strict),
     .target(
-      name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: strict),
+      name: "Support", dependencies: ["JSON", "Platform"], path: "Tests/Support", swiftSettings: optimised),
   ]
     + (isTested("Architecture")
       ? [
