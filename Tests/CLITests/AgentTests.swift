@@ -40,7 +40,7 @@ struct AgentTests {
   @Test func `programs get limits and patience`() throws {
     let claude = try environment("claude")
     #expect(claude["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8080" && claude["ANTHROPIC_MODEL"] == "qwen3")
-    #expect(claude["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "32768" && claude["API_TIMEOUT_MS"] == "3600000")
+    #expect(claude["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32768" && claude["API_TIMEOUT_MS"] == "3600000")
     #expect(
       claude["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "8192" && claude["CLAUDE_CODE_ATTRIBUTION_HEADER"] == "0")
     let codex = LaunchCommand.arguments(of: try agent("codex"), facts)

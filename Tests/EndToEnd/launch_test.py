@@ -41,11 +41,11 @@ def test_an_agent_is_started_with_what_the_server_says(s):
         assert shown.returncode == 0 and "export ANTHROPIC_BASE_URL=http://127.0.0.1:" in shown.stdout, shown
         missing = home.launch("claude")
         assert missing.returncode == 2 and "Claude Code is not installed: there is no program 'claude'" in missing.stderr, missing
-        home.install("claude", "ANTHROPIC_MODEL", "CLAUDE_CODE_AUTO_COMPACT_WINDOW", "API_TIMEOUT_MS", "HOME")
+        home.install("claude", "ANTHROPIC_MODEL", "CLAUDE_CODE_MAX_CONTEXT_TOKENS", "API_TIMEOUT_MS", "HOME")
         result = home.launch("claude", "--", "-p", "hi there")
         told = result.stdout.splitlines()
         assert result.returncode == 0 and told[-6:] == [
-            "arg -p", "arg hi there", f"ANTHROPIC_MODEL={s.model}", f"CLAUDE_CODE_AUTO_COMPACT_WINDOW={context(s)}",
+            "arg -p", "arg hi there", f"ANTHROPIC_MODEL={s.model}", f"CLAUDE_CODE_MAX_CONTEXT_TOKENS={context(s)}",
             "API_TIMEOUT_MS=3600000", f"HOME={folder}"], result
         home.install("codex", "MLXSERVE_API_KEY")
         told = home.launch("codex").stdout

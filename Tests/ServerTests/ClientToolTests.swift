@@ -198,23 +198,25 @@ struct ClientToolTests {
   @Test(arguments: [
     (
       #"{"type":"tool_search_output","call_id":"c","execution":"client","tools":[TOOL]}"#,
-      "tool_search weather", true
+      "tool_search", "weather"
     ),
-    (#"{"type":"tool_search_output","call_id":"c","tools":[]}"#, "tool_search", true),
+    (#"{"type":"tool_search_output","call_id":"c","tools":[]}"#, "tool_search", ""),
     // What another server has searched itself.
     (
       #"{"type":"tool_search_output","call_id":null,"execution":"server","tools":[TOOL]}"#,
-      "tool_search weather", false
+      "tool_search weather", nil
     ),
-    (#"{"type":"additional_tools","role":"developer","tools":[TOOL]}"#, "tool_search weather", false),
+    (#"{"type":"additional_tools","role":"developer","tools":[TOOL]}"#, "tool_search weather", nil),
     (
       #"{"type":"tool_search_output","call_id":"c","tools":[{"type":"namespace","name":"maps","tools":[TOOL]}]}"#,
-      "tool_search maps__weather", true
+      "tool_search", "maps__weather"
     ),
-  ]) func `tools that were found reach the model`(item: String, names: String, isAnswer: Bool) throws {
+  ]) func `tools that were found reach the model, those of an answer in it`(
+    item: String, names: String, found: String?
+  ) throws {
     let call = #"{"type":"tool_search_call","call_id":"c","execution":"client","arguments":{"query":"w"}}"#
     let input =
-      #"{"role":"user","content":"go"},\#(isAnswer ? call + "," : "")"#
+      #"{"role":"user","content":"go"},\#(found != nil ? call + "," : "")"#
       + item.replacing("TOOL", with: deferred)
     let service = FakeService("xyz")
     let answer = try makeApp(service).send(
@@ -222,7 +224,13 @@ struct ClientToolTests {
     #expect(answer.status == 200, "\(answer.text)")
     #expect(shown(service) == names)
     #expect(answer.headers["x-mlxserve-ignored"] == nil)
-    #expect(prompt(service).contains("tool\n") == isAnswer)
+    #expect(prompt(service).contains("tool\n") == (found != nil))
+    guard let found else { return }
+    let told =
+      found.isEmpty
+      ? "No tool was found."
+      : "Tools that can be called now:\n" + #"{"type":"function","function":{"name":"\#(found)"}}"#
+    #expect(prompt(service).contains("tool\n\(told)"), "\(prompt(service))")
   }
 
   @Test func `a tool that was found stays found in the next response`() throws {
@@ -345,7 +353,7 @@ struct ClientToolTests {
     #expect(block["input"] == ["command": "ls"])
   }
 
-  @Test func `a reference in a result shows a deferred tool`() throws {
+  @Test func `a reference in a result shows a deferred tool there`() throws {
     let tools =
       #""tools":[{"name":"find","input_schema":{"type":"object"}},{"name":"weather","defer_loading":true,"input_schema":{"type":"object"}}]"#
     let first = FakeService("xyz")
@@ -363,7 +371,22 @@ struct ClientToolTests {
       #"{"type":"text","text":"1"}"#, with: #"{"type":"tool_reference","tool_name":"weather"}"#)
     let loaded = try messages(found, tools, after: reference)
     #expect(loaded.status == 200, "\(loaded.text)")
-    #expect(shown(found) == "find weather")
+    // What stands before the result is not read again.
+    #expect(shown(found) == "find")
+    let definition = #"{"type":"function","function":{"name":"weather","parameters":{"type":"object"}}}"#
+    #expect(prompt(found).contains("tool\n\(definition)"), "\(prompt(found))")
+    let chosen = try messages(
+      FakeService(#"{"name":"weather","arguments":{}}"#),
+      tools + #","tool_choice":{"type":"tool","name":"weather"}"#, after: reference)
+    #expect(chosen.status == 200, "\(chosen.text)")
+    // One of a provider's search, which the model is not shown.
+    let provided = FakeService("xyz")
+    let block =
+      #"{"type":"tool_search_tool_result","tool_use_id":"s","content":{"type":"tool_search_tool_search_result","#
+      + #""tool_references":[{"type":"tool_reference","tool_name":"weather"}]}},{"type":"text","text":"I see."}"#
+    let earlier = #",{"role":"assistant","content":[\#(block)]},{"role":"user","content":"on"}"#
+    #expect(try messages(provided, tools, after: earlier).status == 200)
+    #expect(shown(provided) == "find weather")
     // A provider's search cannot find it here.
     let hosted = FakeService("xyz")
     let answer = try messages(

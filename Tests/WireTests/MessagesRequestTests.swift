@@ -127,6 +127,7 @@ struct MessagesRequestTests {
     #expect(enabled.showsThinking)
     #expect(
       try !read(#"\#(hi),"thinking":{"type":"adaptive","display":"omitted"}"#).showsThinking)
+    #expect(try read(#"\#(hi),"thinking":{"type":"adaptive","display":"updates"}"#).showsThinking)
     #expect(
       extraRefusal(#""thinking":{"type":"enabled","budget_tokens":9}"#)
         == "invalid_value thinking.budget_tokens")

@@ -40,7 +40,7 @@ struct Agent: Sendable {
         "ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_AUTH_TOKEN": "{key}", "ANTHROPIC_MODEL": "{model}",
         "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}", "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}", "CLAUDE_CODE_SUBAGENT_MODEL": "{model}",
-        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "{context}", "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{context}",
+        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{context}",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "{output}", "API_TIMEOUT_MS": "{milliseconds}",
         // Its header changes with every request, at the beginning of the prompt.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

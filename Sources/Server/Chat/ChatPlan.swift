@@ -125,7 +125,7 @@ struct ChatPlan {
     do throws(ChatError) {
       return try scope.model.prompt(
         of: Conversation(
-          messages: request.messages, tools: request.tools.map(\.json), templateArguments: arguments,
+          messages: request.messages, tools: request.shownTools, templateArguments: arguments,
           addGenerationPrompt: request.addsGenerationPrompt,
           continueFinalMessage: request.continuesFinalMessage,
           isHistoryStrict: scope.settings.isHistoryStrict), template: template,

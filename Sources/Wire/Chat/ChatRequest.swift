@@ -10,6 +10,11 @@ package struct ChatRequest: RequestBody {
   package var media: [MediaPart] = []
   /// The tools that the model is told about.
   package var tools: [Tool] = []
+  /// What the template shows of them, as OpenAI's objects: not what the conversation itself shows, unless that is all.
+  package var shownTools: [JSONValue] {
+    let shown = tools.filter { $0.place == .prompt }
+    return (shown.isEmpty ? tools : shown).map(\.json)
+  }
   package var toolChoice = ToolChoice.none
   /// The stores that the server searches when the model calls that tool.
   package var fileSearch: FileSearchTool?

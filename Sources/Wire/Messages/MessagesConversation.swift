@@ -5,26 +5,50 @@ import JSON
 /// Every block is taken over or refused with its path; nothing is dropped but reasoning of other servers, and the work of
 /// tools that they ran themselves.
 struct MessagesConversation {
+  /// What a request gives of it.
+  struct Given {
+    fileprivate let system: JSONValue?
+    fileprivate let messages: [JSONValue]
+
+    init(_ fields: inout Fields) throws(APIError) {
+      system = fields.value(
+        "system", Shape.named("TextBlocks"), "a string or text blocks", like: #""Be brief.""#)
+      messages = try fields.requiredArray(
+        "messages", of: Shape.named("MessagesMessage"), maxCount: fields.limits.messages, "see below",
+        like: #"[{"role":"user","content":"Hello!"}]"#)
+    }
+
+    /// The names in the `tool_reference` blocks of the client's results, or of those that a provider has found, which the
+    /// model is not shown.
+    func references(ofProvider: Bool) -> [String] {
+      messages.flatMap { Self.blocks(in: $0) }.flatMap { block -> [String] in
+        let found =
+          ofProvider ? block["content"]?["tool_references"]?.arrayValue ?? [] : Self.blocks(in: block)
+        return found.filter { $0["type"] == "tool_reference" }.compactMap { $0["tool_name"]?.stringValue }
+      }
+    }
+
+    private static func blocks(in value: JSONValue) -> [JSONValue] { value["content"]?.arrayValue ?? [] }
+  }
+
   private let limits: RequestLimits
+  /// Those of the request; a reference in a result stands for one that a search has found.
+  private let tools: ToolSelection
   private(set) var transcript: Transcript
   /// The assistant's own last message, with which the answer goes on.
   private(set) var continuedField: String?
 
-  init(limits: RequestLimits) {
-    self.limits = limits
+  init(limits: RequestLimits, tools: ToolSelection) {
+    (self.limits, self.tools) = (limits, tools)
     transcript = Transcript(limits: limits)
   }
 
-  mutating func read(_ fields: inout Fields) throws(APIError) {
-    let system = fields.value(
-      "system", Shape.named("TextBlocks"), "a string or text blocks", like: #""Be brief.""#)
-    if let system {
+  mutating func read(_ given: Given) throws(APIError) {
+    if let system = given.system {
       let content = try texts(system, path: "system", in: "the system prompt")
       if content != "" { transcript.append(["role": "system", "content": content]) }
     }
-    let values = try fields.requiredArray(
-      "messages", of: Shape.named("MessagesMessage"), maxCount: limits.messages, "see below",
-      like: #"[{"role":"user","content":"Hello!"}]"#)
+    let values = given.messages
     for (index, value) in values.enumerated() { try readMessage(value, path: "messages[\(index)]") }
     try transcript.checkCount(field: "messages")
     // An assistant's text that stands last is the beginning of the answer.
@@ -132,10 +156,19 @@ struct MessagesConversation {
       case "image": parts.append(try image(&block))
       case "document": parts.append(try document(&block))
       case "search_result": parts.append(try searchResult(&block))
+      case "tool_reference": parts.append(try reference(&block))
       case let type: parts.append(try Transcript.part(of: block, type: type))
       }
     }
     return parts.isEmpty ? "" : .array(parts)
+  }
+
+  /// The definition of the tool that a search has found; the name of one that the model knows anyway.
+  private func reference(_ block: inout Fields) throws(APIError) -> JSONValue {
+    guard let name = try block.string("tool_name"), let definition = tools.definition(of: name) else {
+      return try Transcript.part(of: block, type: "tool_reference")
+    }
+    return ["type": "text", "text": .string(definition)]
   }
 
   private static func errorText(_ text: String) -> JSONValue {

@@ -33,8 +33,10 @@ extension MessagesRequest {
     }
     let limits = fields.limits
     chat = ChatRequest()
-    var conversation = MessagesConversation(limits: limits)
-    try conversation.read(&fields)
+    let given = try MessagesConversation.Given(&fields)
+    let tools = try Self.tools(&fields, found: given, limits: limits)
+    var conversation = MessagesConversation(limits: limits, tools: tools)
+    try conversation.read(given)
     chat.set(conversation.transcript)
     if let field = conversation.continuedField {
       chat.continuesFinalMessage = true
@@ -52,7 +54,7 @@ extension MessagesRequest {
     let compaction = fields.value(
       "compaction", Shape.object, "left out, and named in `x-mlxserve-ignored`", like: "{}")
     if compaction != nil, !onlyCounts { unused.append("compaction") }
-    chat.set(try Self.tools(&fields, limits: limits))
+    chat.set(tools)
     chat.dropped += unused
     _ = fields.value(
       "output_config",
@@ -83,9 +85,9 @@ extension MessagesRequest {
       "thinking",
       #"""
       {"type": "object", "required": ["type"], "properties": {"type": {"enum": ["enabled", "disabled", "adaptive"]},
-        "budget_tokens": {"type": "integer", "minimum": 1}, "display": {"enum": ["summarized", "omitted"]}}}
+        "budget_tokens": {"type": "integer", "minimum": 1}, "display": {"enum": ["summarized", "omitted", "updates"]}}}
       """#,
-      "absent is `disabled`; `enabled` has `budget_tokens`; `display` `omitted` hides the text",
+      "absent is `disabled`; `enabled` has `budget_tokens`; `display` `omitted` hides the text, `updates` is `summarized`",
       like: #"{"type":"adaptive"}"#)
     guard var thinking = try fields.fields("thinking") else {
       options.propose(isOn: false)
@@ -101,7 +103,8 @@ extension MessagesRequest {
       }
       options.propose(budget: budget, field: field)
     }
-    return try thinking.word("display", of: ["summarized", "omitted"]) != "omitted"
+    // Claude Code asks for `updates` first, and after two refusals without: the text as it comes is what there is.
+    return try thinking.word("display", of: ["summarized", "omitted", "updates"]) != "omitted"
   }
 
   private static func format(_ config: inout Fields?, limits: RequestLimits) throws(APIError)
@@ -149,7 +152,9 @@ extension MessagesRequest {
 
   // MARK: Tools
 
-  private static func tools(_ fields: inout Fields, limits: RequestLimits) throws(APIError) -> ToolSelection {
+  private static func tools(
+    _ fields: inout Fields, found: MessagesConversation.Given, limits: RequestLimits
+  ) throws(APIError) -> ToolSelection {
     var selection = ToolSelection()
     var hasHostedSearch = false
     let tools = try fields.array(
@@ -170,9 +175,10 @@ extension MessagesRequest {
         try selection.drop(tool, type: type, limits: limits)
       }
     }
-    for name in references(in: fields.value("messages") ?? nil) { selection.load(name) }
+    for name in found.references(ofProvider: true) { selection.load(name, place: .prompt) }
+    for name in found.references(ofProvider: false) { selection.load(name, place: .result) }
     // Some tool of the client has to find the others.
-    if hasHostedSearch || selection.tools.allSatisfy(\.isDeferred) { selection.loadAll() }
+    if hasHostedSearch || selection.tools.allSatisfy({ $0.place != .prompt }) { selection.loadAll() }
     var choice = ToolChoiceWords.auto
     _ = fields.value(
       "tool_choice",
@@ -190,18 +196,6 @@ extension MessagesRequest {
     try selection.choose(choice, limits: limits)
     return selection
   }
-}
-
-extension MessagesRequest {
-  /// The names of all `tool_reference` blocks in results: what a search has found is loaded.
-  private static func references(in messages: JSONValue) -> [String] {
-    (messages.arrayValue ?? []).flatMap { blocks(in: $0) }.flatMap { block -> [String] in
-      let found = (block["content"]?["tool_references"]?.arrayValue ?? []) + blocks(in: block)
-      return found.filter { $0["type"] == "tool_reference" }.compactMap { $0["tool_name"]?.stringValue }
-    }
-  }
-
-  private static func blocks(in value: JSONValue) -> [JSONValue] { value["content"]?.arrayValue ?? [] }
 }
 
 extension ToolChoiceWords {

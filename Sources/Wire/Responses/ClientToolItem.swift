@@ -57,15 +57,17 @@ struct ClientToolItem: Sendable {
   /// JSON text of what is asked for.
   func arguments(_ item: JSONValue) -> String { item[member]?.text ?? "{}" }
 
-  /// A result as one of a function: its text, the JSON of what is no text, or its status alone.
-  func output(_ item: JSONValue) -> JSONValue {
-    let output: JSONValue =
-      switch item[member] {
-      case .string(let text)?: .string(item["status"] == "failed" ? "Error: " + text : text)
-      case .array(let tools)? where member == "tools": .string(ResponsesTools.names(of: tools))
-      case let value?: .string(value.text)
-      case nil: item["status"] ?? ""
-      }
+  /// A result as one of a function: its text, the tools that a search has found, the JSON of anything else, or its status
+  /// alone.
+  func output(_ item: JSONValue, path: String, limits: RequestLimits) throws(APIError) -> JSONValue {
+    let output: JSONValue
+    switch item[member] {
+    case .string(let text)?: output = .string(item["status"] == "failed" ? "Error: " + text : text)
+    case .array? where member == "tools":
+      output = .string(try ResponsesTools.definitions(of: item, path: path, limits: limits))
+    case let value?: output = .string(value.text)
+    case nil: output = item["status"] ?? ""
+    }
     return ["call_id": id(item), "output": output]
   }
   // MARK: Calls that a model makes

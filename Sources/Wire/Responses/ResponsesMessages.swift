@@ -94,7 +94,7 @@ struct ResponsesMessages {
       if form.isCall {
         try addCall(form.call(item), arguments: form.arguments(item), path: path)
       } else {
-        try addOutput(form.output(item), path: path)
+        try addOutput(form.output(item, path: path, limits: limits), path: path)
       }
     }
   }

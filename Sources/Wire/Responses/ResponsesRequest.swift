@@ -289,14 +289,14 @@ extension ResponsesRequest {
   package func chatRequest(context: [JSONValue], input: ResponsesInput, limits: RequestLimits)
     throws(APIError) -> ChatRequest
   {
+    var tools = tools
+    try tools.load(context, paths: [], limits: limits)
+    try tools.load(input.items, paths: input.paths, limits: limits)
     var messages = ResponsesMessages(instructions: instructions, limits: limits)
     try messages.add(context, paths: [])
     try messages.add(input.items, paths: input.paths)
     var chat = chat
     chat.set(try messages.finish())
-    var tools = tools
-    try tools.load(context, paths: [], limits: limits)
-    try tools.load(input.items, paths: input.paths, limits: limits)
     chat.set(try tools.chosen(limits: limits))
     return chat
   }

@@ -14,6 +14,9 @@ struct ResponsesTools: Sendable {
   /// Whether the client finds deferred tools.
   private var hasSearch = false
 
+  /// None yet.
+  private init() { choice = .auto }
+
   init(_ fields: inout Fields, limits: RequestLimits) throws(APIError) {
     _ = fields.value(
       "tool_choice",
@@ -39,7 +42,7 @@ struct ResponsesTools: Sendable {
         try FileSearchTool.read(&tool, into: &fileSearch, &selection, limits: limits)
         echoed += [fileSearch?.echo].compactMap(\.self)
       case let type:
-        if let echo = try read(&tool, type: type, isLoaded: false, limits: limits) { echoed.append(echo) }
+        if let echo = try read(&tool, type: type, loadedInto: nil, limits: limits) { echoed.append(echo) }
       }
     }
   }
@@ -51,7 +54,8 @@ struct ResponsesTools: Sendable {
       for (number, value) in (item["tools"]?.arrayValue ?? []).enumerated() {
         var tool = try Fields(value, path: "\(path).tools[\(number)]")
         let type = try tool.requiredString("type")
-        _ = try read(&tool, type: type, isLoaded: true, limits: limits)
+        let place = ClientToolItem.form(of: item) == nil ? Tool.Place.prompt : .result
+        _ = try read(&tool, type: type, loadedInto: place, limits: limits)
       }
     }
   }
@@ -68,15 +72,15 @@ struct ResponsesTools: Sendable {
     return chosen
   }
 
-  /// The names by which the model knows the tools that a search has found, line by line.
-  static func names(of tools: [JSONValue]) -> String {
-    let names = tools.flatMap { tool -> [String] in
-      let own = tool["name"]?.stringValue ?? ""
-      guard tool["type"] == "namespace" else { return [own] }
-      return (tool["tools"]?.arrayValue ?? []).map { ToolName.joined(own, $0["name"]?.stringValue ?? "") }
-    }
-    return names.isEmpty
-      ? "No tool was found." : "Tools that can be called now:\n" + names.joined(separator: "\n")
+  /// What the model is told of the tools that a search has found.
+  static func definitions(of output: JSONValue, path: String, limits: RequestLimits) throws(APIError)
+    -> String
+  {
+    var found = ResponsesTools()
+    try found.load([output], paths: [path], limits: limits)
+    let tools = found.selection.tools
+    return tools.isEmpty
+      ? "No tool was found." : "Tools that can be called now:\n" + tools.map(\.definition).joined()
   }
 
   // MARK: Reading
@@ -87,10 +91,10 @@ struct ResponsesTools: Sendable {
 
   /// Reads a function, a custom tool, a namespace of both, or a tool whose calls are items of their own.
   ///
-  /// - Parameter isLoaded: whether an item of the conversation brings it.
+  /// - Parameter place: where the model is told of a tool that an item of the conversation brings; nil for the request's own.
   /// - Returns: what the response repeats; nil for a tool that is left out.
   private mutating func read(
-    _ tool: inout Fields, type: String, isLoaded: Bool, limits: RequestLimits
+    _ tool: inout Fields, type: String, loadedInto place: Tool.Place?, limits: RequestLimits
   ) throws(APIError) -> JSONValue? {
     switch type {
     case "function":
@@ -98,16 +102,16 @@ struct ResponsesTools: Sendable {
         throw .invalidValue(
           tool.name(of: "function"), "in Responses a function's members stand beside 'type'")
       }
-      try take(Tool(&tool, limits: limits), isLoaded, limits)
+      try take(Tool(&tool, limits: limits), place, limits)
       var echo = JSONObject([("type", "function")])
       for name in ["name", "description", "parameters", "strict"] { echo[name] = tool.value(name) ?? .null }
       if let isDeferred = tool.value("defer_loading") { echo["defer_loading"] = isDeferred }
       return .object(echo)
     case "custom":
-      try take(Tool(custom: &tool, limits: limits), isLoaded, limits)
+      try take(Tool(custom: &tool, limits: limits), place, limits)
       return Self.withoutNulls(tool)
     case "namespace":
-      try readNamespace(&tool, isLoaded: isLoaded, limits: limits)
+      try readNamespace(&tool, loadedInto: place, limits: limits)
       return Self.withoutNulls(tool)
     default:
       guard let own = try ClientToolItem.tool(&tool, type: type, limits: limits) else {
@@ -115,18 +119,18 @@ struct ResponsesTools: Sendable {
         return nil
       }
       hasSearch = hasSearch || type == Tool.searchName
-      try take(own, isLoaded, limits)
+      try take(own, place, limits)
       return Self.withoutNulls(tool)
     }
   }
 
-  private mutating func take(_ tool: Tool, _ isLoaded: Bool, _ limits: RequestLimits) throws(APIError) {
-    if isLoaded { try selection.load(tool, limits: limits) } else { try selection.add(tool) }
+  private mutating func take(_ tool: Tool, _ place: Tool.Place?, _ limits: RequestLimits) throws(APIError) {
+    if let place { try selection.load(tool, place: place, limits: limits) } else { try selection.add(tool) }
   }
 
   /// Functions and custom tools of one group; a client finds its calls by both names.
   private mutating func readNamespace(
-    _ group: inout Fields, isLoaded: Bool, limits: RequestLimits
+    _ group: inout Fields, loadedInto place: Tool.Place?, limits: RequestLimits
   ) throws(APIError) {
     let name = try group.requiredString("name")
     _ = try group.string("description")
@@ -137,8 +141,8 @@ struct ResponsesTools: Sendable {
     for (index, value) in tools.enumerated() {
       var tool = try Fields(value, path: "\(group.name(of: "tools"))[\(index)]")
       switch try tool.requiredString("type") {
-      case "function": try take(Tool(&tool, limits: limits).inNamespace(name), isLoaded, limits)
-      case "custom": try take(Tool(custom: &tool, limits: limits).inNamespace(name), isLoaded, limits)
+      case "function": try take(Tool(&tool, limits: limits).inNamespace(name), place, limits)
+      case "custom": try take(Tool(custom: &tool, limits: limits).inNamespace(name), place, limits)
       case let type: try selection.drop(tool, type: type, limits: limits)
       }
     }

@@ -35,14 +35,26 @@ package struct Tool: Sendable, Equatable {
   package var json: JSONValue
   /// Whether the arguments of every call must be what the schema allows.
   package var isStrict: Bool
-  /// Whether the model is not told of it before a search has found it.
-  fileprivate(set) var isDeferred: Bool
+  /// Where the model is told of it.
+  package enum Place: Sendable, Equatable {
+    /// With the other tools, where the template has them.
+    case prompt
+    /// In the result of the search that found it. So the prompt before that result stays as it was, and is not read again.
+    case result
+    /// Nowhere before a search has found it.
+    case unfound
+  }
+
+  package fileprivate(set) var place: Place
   /// The field that holds the schema of the arguments, for errors.
   package var parametersField: String
   /// Where a request has it, for errors.
   fileprivate let path: String
   /// Why its calls cannot be held to its parameters, which say nothing that a schema can.
   fileprivate var fault: APIError?
+
+  /// What the result of a search says of it: a line of JSON, as most templates have it.
+  var definition: String { json.text + "\n" }
 
   /// The schema of the arguments; nil for a function without arguments.
   package var parameters: JSONValue? { json["function"]?["parameters"] }
@@ -66,7 +78,7 @@ package struct Tool: Sendable, Equatable {
     var json = JSONObject([("name", .string(name))])
     if let description = try function.string("description") { json["description"] = .string(description) }
     isStrict = try function.bool("strict") ?? false
-    isDeferred = try function.bool("defer_loading") ?? false
+    place = try function.bool("defer_loading") == true ? .unfound : .prompt
     if let parameters = function.value(schema) {
       let check = SchemaCheck(path: parametersField, maxBytes: limits.schemaBytes)
       try check.checkSize(of: parameters)
@@ -322,14 +334,15 @@ struct ToolSelection {
 
   // MARK: Deferred tools
 
-  /// Takes in a tool that the conversation has loaded, in the place of an earlier one of its name. What was not shown yet
-  /// comes last, so that the prompt changes as late as it can.
-  mutating func load(_ tool: Tool, limits: RequestLimits) throws(APIError) {
+  /// Takes in a tool that the conversation brings, in place of an earlier one of its name. One that the prompt had not
+  /// shown comes last, so that the prompt changes as late as it can.
+  mutating func load(_ tool: Tool, place: Tool.Place, limits: RequestLimits) throws(APIError) {
     var tool = tool
-    tool.isDeferred = false
-    if let index = place(of: tool.name) {
-      if !tools[index].isDeferred {
-        tools[index] = tool
+    tool.place = place
+    if let index = self.place(of: tool.name) {
+      if tools[index].place == .prompt {
+        // The prompt goes on to show what it has shown.
+        if place == .prompt { tools[index] = tool }
         return
       }
       tools.remove(at: index)
@@ -340,18 +353,24 @@ struct ToolSelection {
     tools.append(tool)
   }
 
-  /// Shows the deferred tool of a name, if there is one.
-  mutating func load(_ name: String) {
-    guard let index = tools.firstIndex(where: { $0.isDeferred && $0.isNamed(name) }) else { return }
+  /// Makes a tool that nothing has found callable, if there is one of this name.
+  mutating func load(_ name: String, place: Tool.Place) {
+    guard let index = tools.firstIndex(where: { $0.place == .unfound && $0.isNamed(name) }) else { return }
     var tool = tools.remove(at: index)
-    tool.isDeferred = false
+    tool.place = place
     tools.append(tool)
+  }
+
+  /// What the result of a search says of a tool that it has found; nil for a name that no such tool has.
+  func definition(of name: String) -> String? {
+    guard let index = self.place(of: name), tools[index].place == .result else { return nil }
+    return tools[index].definition
   }
 
   /// Shows all tools, since nothing could find those that are deferred.
   mutating func loadAll() {
-    for index in tools.indices where tools[index].isDeferred {
-      tools[index].isDeferred = false
+    for index in tools.indices where tools[index].place == .unfound {
+      tools[index].place = .prompt
       dropped.append("\(tools[index].path).defer_loading")
     }
   }
@@ -386,7 +405,7 @@ struct ToolSelection {
     case .named(let name):
       guard let tool = try find(name) else { throw leftOut(name) }
       if let fault = tool.fault { throw fault }
-      load(tool.name)
+      load(tool.name, place: .prompt)
       (choice, isChosen) = (.named(tool.name), { _ in true })
     case .allowed(let names, let isRequired, _):
       // The model is told about the allowed tools only, so that it does not even wish for others.
@@ -397,7 +416,7 @@ struct ToolSelection {
     case .auto: (choice, isChosen) = (.auto, { _ in true })
     case .none: (choice, isChosen) = (.none, { [hidesUncallable] _ in !hidesUncallable })
     }
-    tools.removeAll { $0.isDeferred || !isChosen($0) }
+    tools.removeAll { $0.place == .unfound || !isChosen($0) }
     if choice == .required, let fault = tools.lazy.compactMap(\.fault).first { throw fault }
     guard tools.isEmpty else { return }
     switch words {
