@@ -63,7 +63,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// it and says why in the same commit.
 let budgets = [
   "CAPI": 770,
-  "CLI": 11_520,
+  "CLI": 11_530,
   "Chat": 6_230,
   "Checkpoint": 5_090,
   "Compute": 9_620,
@@ -96,7 +96,7 @@ let budgets = [
   "Server": 21_870,
   "Tokenizers": 5_340,
   "Vectors": 5_970,
-  "Wire": 8_280,
+  "Wire": 8_340,
   "mlxserve": 20,
 ]
 

@@ -37,6 +37,15 @@ struct AgentTests {
     }
   }
 
+  @Test func `a short context is said with what the agent needs`() throws {
+    let short = AgentFacts(url: "http://127.0.0.1:8080", model: "smol", context: 8_192)
+    let claude = try #require(LaunchCommand.shortage(agent("claude"), short))
+    #expect(claude.hasPrefix("note: the first request of Claude Code has some 11,700 tokens."))
+    let zed = try #require(LaunchCommand.shortage(agent("zed"), short))
+    #expect(zed.hasPrefix("note: agents often send more than 8,192 tokens at once."))
+    #expect(try LaunchCommand.shortage(agent("claude"), facts) == nil)
+  }
+
   @Test func `programs get limits and patience`() throws {
     let claude = try environment("claude")
     #expect(claude["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:8080" && claude["ANTHROPIC_MODEL"] == "qwen3")

@@ -25,6 +25,8 @@ struct Agent: Sendable {
   var files: [SettingsFile] = []
   /// What a person has to do.
   var steps: [String] = []
+  /// Tokens of its first request where they were counted, with Qwen3's tokenizer: its instructions and tools.
+  var firstRequest: Int?
 
   #if os(macOS)
     private static let codeFolder = "~/Library/Application Support/Code/User"
@@ -44,7 +46,7 @@ struct Agent: Sendable {
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "{output}", "API_TIMEOUT_MS": "{milliseconds}",
         // Its header changes with every request, at the beginning of the prompt.
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-      ]),
+      ], firstRequest: 11_700),
     Agent(
       name: "codex", title: "Codex", program: "codex",
       arguments: [
@@ -53,7 +55,7 @@ struct Agent: Sendable {
           + "wire_api=\"responses\", stream_idle_timeout_ms={milliseconds}}",
         "-c", "model_context_window={context}", "-c", "model_max_output_tokens={output}",
       ],
-      environment: ["MLXSERVE_API_KEY": "{key}"]),
+      environment: ["MLXSERVE_API_KEY": "{key}"], firstRequest: 8_400),
     Agent(
       name: "opencode", title: "opencode", program: "opencode",
       environment: [

@@ -106,11 +106,7 @@ enum LaunchCommand {
     Terminal.print(
       "\(agent.title) with \(facts.model) at \(facts.url): context \(grouped(facts.context)), answers up to "
         + "\(grouped(facts.output)) tokens")
-    if facts.context < comfortable {
-      Terminal.tell(
-        "note: agents often send more than \(grouped(facts.context)) tokens at once. Such a request is refused, not cut: "
-          + "serve with a larger --max-context.")
-    }
+    if let note = shortage(agent, facts) { Terminal.tell(note) }
     var shown = facts
     // A key is nobody else's concern.
     if facts.key != "none" { shown.key = "$MLXSERVE_API_KEY" }
@@ -130,6 +126,16 @@ enum LaunchCommand {
       Terminal.print(([program] + arguments(of: agent, shown).map(quoted)).joined(separator: " "))
     }
     for step in agent.steps { Terminal.print(shown.filled(step)) }
+  }
+
+  /// What is said of a context that is short for an agent; nil for one that is not.
+  static func shortage(_ agent: Agent, _ facts: AgentFacts) -> String? {
+    guard facts.context < comfortable else { return nil }
+    let sent =
+      agent.firstRequest.map { "the first request of \(agent.title) has some \(grouped($0)) tokens" }
+      ?? "agents often send more than \(grouped(facts.context)) tokens at once"
+    return "note: \(sent). What is longer than the model's context is refused, not cut: serve with a larger "
+      + "--max-context, or a model that has room for more."
   }
 
   /// As a shell takes it.

@@ -22,6 +22,7 @@ SCRIPTS = {
     "anthropic": "anthropic_smoke.py", "agents": "agents_smoke.py", "langchain": "langchain_smoke.py",
     "pydantic_ai": "pydantic_ai_smoke.py", "instructor": "instructor_smoke.py", "litellm": "litellm_smoke.py",
     "cohere": "cohere_smoke.py", "llama_index": "llama_index_smoke.py",
+    "claude_code": "claude_code_smoke.py", "codex": "codex_smoke.py",
 }
 # These take minutes to install, or hundreds of megabytes.
 HEAVY_SCRIPTS = {
