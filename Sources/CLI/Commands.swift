@@ -38,6 +38,11 @@ extension Command {
       groups: [Flags.askedModel, Flags.documents, Flags.read, Flags.cache], takesNames: true,
       run: DocumentCommand.read),
     Command(
+      name: "transcribe", section: .talk, summary: "write down what is said in sound files",
+      usage: "mlxserve transcribe FILE... [flags]",
+      groups: [Flags.speechModel, Flags.transcript, Flags.cache], takesNames: true,
+      run: TranscribeCommand.run),
+    Command(
       name: "launch", section: .talk,
       summary: "tell a coding agent or chat program about a running server, and start it",
       usage: "mlxserve launch [AGENT] [flags] [-- ARGUMENTS of the agent]",

@@ -1,4 +1,4 @@
-// What a model folder is for: its files say whether it goes on with text, makes vectors, or scores.
+// What a model folder is for: its files say whether it goes on with text, makes vectors, scores, or hears.
 
 import JSON
 import Platform
@@ -11,6 +11,8 @@ package enum ModelPurpose: String, Sendable, CaseIterable {
   case embed
   /// Scores of texts or of pairs of texts.
   case rerank
+  /// Text of recordings.
+  case transcribe
 }
 
 extension ModelFolder {
@@ -22,6 +24,8 @@ extension ModelFolder {
     if isGGUFReranker { return .rerank }
     if ggufPooling != nil { return .embed }
     let type = config["model_type"]?.stringValue ?? ""
+    // MLX's examples write no type.
+    if type == "whisper" || type.isEmpty && config["n_audio_state"] != nil { return .transcribe }
     if Self.encoderTypes.contains(type) { return .embed }
     if config["use_bidirectional_attention"]?.boolValue == true { return .embed }
     let name = name.lowercased()

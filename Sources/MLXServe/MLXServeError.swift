@@ -85,6 +85,8 @@ extension ModelOptions {
 extension ServerOptions {
   /// Largest body for a model that takes images or audio: they travel in it, in base64.
   private static let mediaBodyBytes = 48 << 20
+  /// Of a recording.
+  private static let soundBodyBytes = 100 << 20
 
   /// - Throws: for what cannot be meant, and for a server that others could use though nobody has said so.
   func check() throws(MLXServeError) {
@@ -111,6 +113,7 @@ extension ServerOptions {
   func limits(for model: LoadedModel) -> Limits {
     var limits = Limits()
     if MediaKind.allCases.contains(where: model.media.takes) { limits.bodyBytes = Self.mediaBodyBytes }
+    if model.transcriber != nil { limits.bodyBytes = Self.soundBodyBytes }
     limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
     return limits
   }

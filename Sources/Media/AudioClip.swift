@@ -31,6 +31,12 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
   /// A format that was recognised and has no reader.
   case unsupportedFormat(String)
   case unrecognised
+  /// Ends, check sums and codes that contradict the format.
+  case damaged(format: String, problem: String)
+  /// A format that only another program reads: it is not there, or could not.
+  case needsProgram(format: String, problem: String)
+  /// A file that cannot be read, and why.
+  case unreadable(String)
   /// A WAV file whose samples are stored in a way that is not read.
   case unsupportedEncoding(String)
   case missingChunk(String)
@@ -57,6 +63,10 @@ package enum AudioError: Error, Equatable, CustomStringConvertible {
         + "Cut it into pieces of at most \(limit) seconds."
     case .unsupportedFormat(let name): "this is \(name), and only WAV is read. \(Self.advice)"
     case .unrecognised: "this is not a WAV file: it does not begin with RIFF and WAVE. \(Self.advice)"
+    case .unreadable(let reason): reason
+    case .damaged(let format, let problem): "the \(format) file is damaged: \(problem). Send the whole file."
+    case .needsProgram(let format, let problem):
+      "this is \(format), which is read by ffmpeg, and \(problem). \(Self.advice)"
     case .unsupportedEncoding(let name):
       "the WAV file holds \(name); PCM, floats, A-law and mu-law are read. \(Self.advice)"
     case .missingChunk(let name): "the WAV file has no '\(name)' chunk before it ends. Send the whole file."

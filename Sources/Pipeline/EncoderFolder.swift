@@ -11,5 +11,8 @@ extension LoadedModel {
   /// Whether a path leads to a GGUF file, or to a folder whose only model is one.
   package static func isGGUF(_ path: String) -> Bool { ModelFolder.isGGUF(path) }
 
+  /// Whether a folder's model writes down recordings.
+  package static func transcribes(_ path: String) -> Bool { purpose(path) == .transcribe }
+
   private static func purpose(_ path: String) -> ModelPurpose? { (try? ModelFolder(path: path))?.task }
 }

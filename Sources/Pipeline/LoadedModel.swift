@@ -46,6 +46,8 @@ package struct LoadedModel: Sendable {
     case generation(any GenerationService)
     /// Vectors of texts, or scores.
     case embedding(Embedder)
+    /// Text of recordings.
+    case transcription(any SpeechService)
   }
 
   /// The name by which requests name it.
@@ -106,9 +108,18 @@ package struct LoadedModel: Sendable {
 
   /// A model that makes vectors or scores.
   package init(id: String, created: Int, embedder: Embedder) {
+    self.init(id: id, created: created, .embedding(embedder), embedder.tokenizer)
+  }
+
+  /// A model that writes down recordings.
+  package init(id: String, created: Int, transcriber: any SpeechService) {
+    self.init(id: id, created: created, .transcription(transcriber), transcriber.vocabulary.tokenizer)
+  }
+
+  /// A model without prompts.
+  private init(id: String, created: Int, _ capability: Capability, _ tokenizer: Tokenizer) {
     (self.id, self.created) = (id, created)
-    capability = .embedding(embedder)
-    tokenizer = embedder.tokenizer
+    (self.capability, self.tokenizer) = (capability, tokenizer)
     prompts = PromptEncoder(tokenizer: tokenizer, mediaTokens: [])
     media = MediaRules()
     endTokens = []
@@ -118,19 +129,33 @@ package struct LoadedModel: Sendable {
 
   /// What generates.
   ///
-  /// - Throws: `cannotGenerate` for a model that makes vectors.
+  /// - Throws: `cannotGenerate` for a model that makes vectors, or hears.
   package func generator() throws(InferenceError) -> any GenerationService {
     switch capability {
     case .generation(let service): return service
-    case .embedding: throw .cannotGenerate
+    case .embedding, .transcription: throw .cannotGenerate
     }
+  }
+
+  /// Whether it goes on with text.
+  package var generates: Bool {
+    if case .generation = capability { return true }
+    return false
   }
 
   /// What makes vectors or scores; nil for a model that generates.
   package var embedder: Embedder? {
     switch capability {
-    case .generation: nil
+    case .generation, .transcription: nil
     case .embedding(let embedder): embedder
+    }
+  }
+
+  /// What writes down recordings; nil for any other model.
+  package var transcriber: (any SpeechService)? {
+    switch capability {
+    case .generation, .embedding: nil
+    case .transcription(let service): service
     }
   }
 
@@ -139,6 +164,7 @@ package struct LoadedModel: Sendable {
     switch capability {
     case .generation(let service): service.limits.maxContext
     case .embedding(let embedder): embedder.maxTokens
+    case .transcription(let service): service.vocabulary.contextTokens
     }
   }
 
@@ -147,6 +173,7 @@ package struct LoadedModel: Sendable {
     switch capability {
     case .generation(let service): min(tokenizer.vocabularySize, service.limits.vocabularySize)
     case .embedding(let embedder): min(tokenizer.vocabularySize, embedder.service.limits.vocabularySize)
+    case .transcription: tokenizer.vocabularySize
     }
   }
 }

@@ -29,6 +29,7 @@ extension LoadedModel {
     switch task ?? folder.task {
     case .chat: return try generator(folder, configuration, id: id)
     case .embed, .rerank: return try encoder(folder, configuration, id: id)
+    case .transcribe: return try transcriber(folder, configuration, id: id)
     }
   }
 
@@ -65,6 +66,16 @@ extension LoadedModel {
     model.identity = ModelIdentity(
       version: configuration.version, arithmetic: engine.arithmetic, cache: engine.cacheFormat.rawValue,
       folder: folder)
+    return (model, engine)
+  }
+
+  private static func transcriber(
+    _ folder: ModelFolder, _ configuration: EngineConfiguration, id: String?
+  ) throws -> (model: LoadedModel, engine: SpeechClient) {
+    let engine = try SpeechClient.start(configuration, try folder.tokenizer())
+    var model = LoadedModel(id: id ?? folder.name, created: Int(Instant.wallSeconds), transcriber: engine)
+    model.systemFingerprint = folder.fingerprint(version: configuration.version)
+    model.facts = folder.facts(engine)
     return (model, engine)
   }
 

@@ -61,7 +61,7 @@ package final class App: Sendable {
       PullRoute.table(server), MessagesRoute.table(server), OllamaRoute.table(server),
       StudioRoute.table(server),
       TokenizeRoutes.table(server), ReceiptsRoute.table(server), PeerRoutes.table(server),
-      RerankRoute.table(server),
+      RerankRoute.table(server), TranscriptionsRoute.table(server),
       TEIRoutes.table(server),
       ResponsesRoute.table(server, jobs), ConversationsRoute.table(server), DebugRoute.table(server),
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),

@@ -14,7 +14,7 @@ private let folders: [(module: String, order: [String])] = [
   ("Compute", ["Runtime", "Kernels", "Weights", "Cache", "Operations"]),
   ("Grammar", ["Lexical", "Recogniser", "Schema", "Rules", "Patterns", "Masks"]),
   ("HTTP", ["Sockets", "Message", "WebSocket", "Serving"]),
-  ("Inference", ["Cache", "Scheduling", "Engine", "Embedding"]),
+  ("Inference", ["Cache", "Scheduling", "Engine", "Embedding", "Speech"]),
   ("Jinja", ["Syntax", "Python", "Runtime"]),
   ("Models", ["Blocks", "Encoders", "Families"]),
   (
@@ -29,7 +29,8 @@ private let folders: [(module: String, order: [String])] = [
     "Server",
     [
       "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
-      "Completions", "Embeddings", "TEI", "Rerank", "Llama", "Messages", "Ollama", "VectorStores", "MCP",
+      "Completions", "Embeddings", "TEI", "Rerank", "Transcriptions", "Llama", "Messages", "Ollama",
+      "VectorStores", "MCP",
       "Batches", "Responses",
       "Document", "Operations",
     ]

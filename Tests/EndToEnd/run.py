@@ -54,6 +54,7 @@ import search_cases_test
 import search_cli_test
 import sessions_test
 import stored_chat_test
+import transcriptions_test
 import uploads_test
 import vector_stores_test
 import wire_test
@@ -129,7 +130,7 @@ GROUPS = [
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
         documents_test, written_answers_test,
-        stored_chat_test, uploads_test, large_test, pgvector_test, progress_test, launch_test, mcp_test,
+        stored_chat_test, transcriptions_test, uploads_test, large_test, pgvector_test, progress_test, launch_test, mcp_test,
         faces_test)),
 ]
 

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("MLXSERVE_SHARED", ROOT.parent / "shared")) / "data"
 FIXTURES = ROOT / "Fixtures"
 # Which program has which targets.
-PROGRAMS = {"http": ["http", "chunked", "multipart", "websocket"], "media": ["png", "jpeg", "wav", "resample"], "json": ["json"],
+PROGRAMS = {"http": ["http", "chunked", "multipart", "websocket"], "media": ["png", "jpeg", "wav", "flac", "resample"], "json": ["json"],
             "requests": ["request"], "tokens": ["tokenizer", "detokenizer"], "weights": ["safetensors", "folder", "gguf"],
             "templates": ["jinja", "render"], "grammar": ["regex", "gbnf", "lark", "schema", "compile"], "calls": ["calls"],
             "indexes": ["index"], "notes": ["notes"], "hub": ["hub"]}
@@ -31,7 +31,7 @@ DICTIONARIES = {"http": "http.dict", "json": "json.dict", "request": "json.dict"
                 "tokenizer": "json.dict", "safetensors": "json.dict", "hub": "json.dict", "folder": "json.dict",
                 "notes": "html_tags.dict", "regex": "regexp.dict", "jinja": "jinja2.dict", "render": "jinja2.dict"}
 # Longer inputs than these tell nothing new and take long.
-LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
+LENGTHS = {"http": 2048, "chunked": 1024, "multipart": 1024, "png": 2048, "jpeg": 4096, "wav": 1024, "flac": 4096, "websocket": 1024, "json": 2048, "request": 4096, "safetensors": 2048,
            "tokenizer": 4096, "detokenizer": 64, "jinja": 1024, "render": 1024, "regex": 128, "gbnf": 512, "lark": 512, "schema": 1024,
            "compile": 256, "resample": 64, "calls": 512,
            "index": 4096, "notes": 2048, "hub": 1024, "folder": 2048, "gguf": 2048}
@@ -185,6 +185,7 @@ SEEDS = {
     "png": lambda: files(FIXTURES / "media", "*.png", 2048),
     "jpeg": lambda: files(FIXTURES / "media", "*.jpg", 4096),
     "wav": sounds,
+    "flac": lambda: files(FIXTURES / "sound" / "flac", "*.flac", 4096),
     "resample": lambda: [b"\0\0" + bytes(range(48)), b"\xff\xff" + bytes(range(48)), b"\x36\xb0\x80"],
     "websocket": lambda: [b"\x81\x85\1\2\3\4igoif", b"\x01\x81\0\0\0\0a\x80\x81\0\0\0\0b", b"\x88\x82\0\0\0\0\x03\xe8",
                           b"\x89\x80\0\0\0\0", b"\x81\xfe\0\x7e\0\0\0\0" + b"x" * 126],

@@ -25,6 +25,11 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
     resultNames = Set((expected.objectValue?.entries ?? []).map(\.key))
   }
 
+  /// The golden of models that hear.
+  static let speech = GoldenFolder(speech: TestData.fixtures + "/speech/whisper-tiny")
+
+  private init(speech path: String) { (self.path, resultNames) = (path, []) }
+
   /// Every golden under `place` whose family can be loaded.
   private static func folders(in place: String) -> [GoldenFolder] {
     ((try? File.names(in: place)) ?? []).sorted().compactMap { GoldenFolder(path: place + "/" + $0) }

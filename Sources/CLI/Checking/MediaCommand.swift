@@ -26,7 +26,7 @@ enum MediaCommand {
     let resized = image.resized(width: size.width, height: size.height)
     let seconds = Instant.now.seconds(since: resizing)
     if let target = flags.text("raw") {
-      try write((flags.isSet("resized") ? resized : image).pixels, to: target)
+      try OutputFile.write((flags.isSet("resized") ? resized : image).pixels, to: target)
     }
     return [
       "format": .string(try ImageDecoder.format(of: bytes).rawValue), "bytes": .int(bytes.count),
@@ -47,7 +47,7 @@ enum MediaCommand {
     let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: settings.rate)
     let seconds = Instant.now.seconds(since: resampling)
     if let target = flags.text("raw") {
-      try write(
+      try OutputFile.write(
         samples.flatMap { sample in
           (0..<4).map { UInt8(truncatingIfNeeded: sample.bitPattern >> UInt32(8 * $0)) }
         }, to: target)
@@ -64,10 +64,4 @@ enum MediaCommand {
 
   /// To a tenth of a millisecond.
   private static func rounded(_ seconds: Double) -> JSONValue { .double((seconds * 1e4).rounded() / 1e4) }
-
-  private static func write(_ bytes: [UInt8], to path: String) throws(PlatformError) {
-    let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-    let folder = parts.count > 1 ? parts.dropLast().joined(separator: "/") : "."
-    try SystemFiles().writeDurably(bytes, folder: folder, name: String(parts.last ?? ""))
-  }
 }

@@ -108,10 +108,10 @@ enum ConvertCommand {
   /// A folder whose tensors fit its config.json; after that it is known which of them are matrices.
   private static func bound(_ configuration: EngineConfiguration) throws -> ModelFolder {
     let folder = try ModelFolder(path: configuration.modelPath)
-    if folder.task == .chat {
-      _ = try ModelInspection(folder, configuration)
-    } else {
-      _ = try EncoderInspection(folder, configuration)
+    switch folder.task {
+    case .chat: _ = try ModelInspection(folder, configuration)
+    case .embed, .rerank: _ = try EncoderInspection(folder, configuration)
+    case .transcribe: try SpeechClient.check(folder, configuration)
     }
     return folder
   }

@@ -52,6 +52,9 @@ enum Speculation: String, CaseIterable { case lookup, off }
 /// Whose computed prompts a request may use.
 enum PrefixScope: String, CaseIterable { case shared, tenant }
 
+/// What a transcript is written as; also the ending of its file.
+enum TranscriptFormat: String, CaseIterable { case txt, srt, vtt, json }
+
 /// How a conversion stores weights: the modes of MLX.
 enum ModeName: String, CaseIterable { case affine, mxfp4, mxfp8, nvfp4 }
 

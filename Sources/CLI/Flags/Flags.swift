@@ -445,6 +445,26 @@ enum Flags {
       "elements of a vector, for models trained for fewer"),
     Flag("similarity", .toggle, "print how similar the texts are instead"))
 
+  static let speechModel = FlagGroup(
+    model.title,
+    of: askedModel.flags.filter {
+      ["model", "threads", "isa", "compute", "kv-cache-type", "prepared-dir", "reference-kernels"].contains(
+        $0.name)
+    })
+
+  static let transcript = FlagGroup(
+    "Transcript",
+    Flag("language NAME", .text, default: "detected", "what is spoken: a code or an English name"),
+    Flag("translate", .toggle, "write English, whatever is spoken"),
+    Flag("prompt TEXT", .text, "what was said before, or names as they are spelt"),
+    Flag(
+      "temperature T", .decimal(0...1), default: "0, and warmer where that fails",
+      "how much is left to chance"),
+    Flag("format NAME", .word(TranscriptFormat.self), default: "txt", "txt, srt, vtt or json"),
+    Flag("words", .toggle, "with json: when each word was said"),
+    Flag("output PATH", .text, default: "standard output", "a file, or a folder for one file each"),
+    Flag("beside", .toggle, "write beside each sound file, with the ending of the format"))
+
   static let media = FlagGroup(
     "Image or audio",
     Flag("file FILE", .text, "a PNG, JPEG or WAV file (required)"),

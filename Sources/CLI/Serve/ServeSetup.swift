@@ -3,14 +3,15 @@
 import Fetch
 import HTTP
 import JSON
+import Pipeline
 import Platform
 import Server
 import Wire
 
 enum ServeSetup {
   static let keyVariable = ServedChat.keyVariable
-  /// Largest body for a model that takes images or audio: they travel in it, in base64.
-  private static let mediaBodyBytes = 48 << 20
+  /// Largest body for a model that takes images or audio: they travel in it, in base64; and for one that transcribes.
+  private static let (mediaBodyBytes, soundBodyBytes) = (48 << 20, 100 << 20)
   static let defaultHost = "127.0.0.1"
 
   static func host(_ flags: ParsedFlags) -> String { address(flags, "host") }
@@ -154,6 +155,15 @@ enum ServeSetup {
       guard let bytes = try? File.read(path, limit: 16 << 20), let config = try? JSONValue(parsing: bytes)
       else { return false }
       return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
+        || LoadedModel.transcribes(place)
+    }
+  }
+
+  /// Whether one of the models that are named writes down recordings.
+  private static func transcribes(_ flags: ParsedFlags) -> Bool {
+    flags.texts("model").contains { text in
+      let place = try? ModelLocator.present(FleetFlags.source(text).path, flags)
+      return place.flatMap { $0 }.map { LoadedModel.transcribes($0) } ?? false
     }
   }
 
@@ -169,7 +179,7 @@ enum ServeSetup {
     if let megabytes = flags.integer("max-body") {
       limits.bodyBytes = megabytes << 20
     } else if takesMedia(flags) {
-      limits.bodyBytes = mediaBodyBytes
+      limits.bodyBytes = transcribes(flags) ? soundBodyBytes : mediaBodyBytes
     }
     limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
     limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds

@@ -105,6 +105,22 @@ extension ComputeContext {
     }
   }
 
+  /// Writes keys and values of all rows of a layout, `[rows, kvHeads · headDim]`, for queries that come later.
+  package func store(keys: Rows, values: Rows, layer: Int, of cache: KVCache, at layout: StepLayout) {
+    let storage = cache.layer(layer)
+    let width = storage.kvHeads * storage.headDim
+    precondition(
+      keys.columns == width && values.columns == width && keys.count == layout.rows
+        && values.count == layout.rows && storage.hasValues, "store: shapes differ")
+    forEachRow(layout.rows, work: 4 * width) { range in
+      for span in layout.spans {
+        store(
+          (keys, values), rows: range.clamped(to: span.row..<span.row + span.count),
+          heads: 0..<storage.kvHeads, of: span, storage: storage, layout: layout)
+      }
+    }
+  }
+
   private func store(
     key: UnsafePointer<Float>, value: UnsafePointer<Float>?, slot: Int, block: Int, head: Int,
     of storage: KVLayer

@@ -1,6 +1,8 @@
 // What encoders of texts need beside the operations of decoders: layer norm with a bias, GELU with the error function,
 // products of elements, pooling over the tokens of a text.
 
+import Platform
+
 extension ComputeContext {
   /// `out = (x - mean) / sqrt(variance + epsilon) · gain + bias` per row; out may be x.
   package func layerNorm(_ x: Rows, gain: [Float], bias: [Float], epsilon: Float, into out: Rows) {
@@ -34,6 +36,33 @@ extension ComputeContext {
       for r in range {
         let (target, factor) = (x.row(r), y.row(r))
         for c in 0..<x.columns { target[c] *= factor[c] }
+      }
+    }
+  }
+
+  /// How much one head's queries look at keys: `out = softmax(scale · q · kᵀ)` of every row, `[queries, keys]`. For the few
+  /// tokens of a window, in scalar code.
+  package func weights(of keys: Rows, for queries: Rows, scale: Float, into out: Rows) {
+    precondition(
+      keys.columns == queries.columns && out.count == queries.count && out.columns == keys.count,
+      "weights: shapes differ")
+    forEachRow(out.count, work: keys.count * keys.columns) { range in
+      for r in range {
+        let (query, row) = (queries.row(r), out.row(r))
+        var largest = -Float.infinity
+        for j in 0..<keys.count {
+          let key = keys.row(j)
+          var sum: Float = 0
+          for c in 0..<keys.columns { sum += query[c] * key[c] }
+          row[j] = scale * sum
+          largest = max(largest, row[j])
+        }
+        var total: Float = 0
+        for j in 0..<keys.count {
+          row[j] = exp(row[j] - largest)
+          total += row[j]
+        }
+        for j in 0..<keys.count { row[j] /= total }
       }
     }
   }

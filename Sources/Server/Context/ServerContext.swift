@@ -45,7 +45,7 @@ struct ServerContext: Sendable {
   ///   generate.
   func request(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> RequestScope {
     let scope = try anyRequest(body, for: context)
-    if scope.model.embedder != nil { throw .cannotGenerate(model: scope.model.id) }
+    try scope.model.checkGenerates()
     return scope
   }
 

@@ -9,7 +9,7 @@ enum OpenAPIRequests {
   /// - Parameter bodies: all that are read; they describe themselves.
   static func schemas(_ limits: RequestLimits, _ bodies: [DescribedBody]) throws(JSONError) -> JSONObject {
     let text =
-      "{\(ollama), \(parts(limits)), \(messages(limits)), \(OpenAPIVectorStores.requests), "
+      "{\(ollama), \(parts(limits)), \(messages(limits)), \(OpenAPIVectorStores.requests), \(OpenAPITranscriptions.requests), "
       + "\(OpenAPIResponsesWire.requests)}"
     guard var all = try JSONValue(parsing: text).objectValue else { return JSONObject() }
     for body in bodies {

@@ -22,6 +22,7 @@ extension ServerContext {
   /// - Throws: as `request`, and 400 for a model that generates.
   func embedding(_ body: JSONValue, for context: ConnectionContext) throws(APIError) -> EmbeddingContext {
     let scope = try textModel(body, scores: false, for: context)
+    if scope.model.transcriber != nil { throw .onlyTranscribes(model: scope.model.id) }
     guard let embedder = scope.model.embedder else { throw .cannotEmbed(model: scope.model.id) }
     guard embedder.service.limits.labels == 0 else {
       throw APIError(
@@ -44,6 +45,14 @@ extension ServerContext {
       return try anyRequest(body, loads: loads, for: context)
     }
     return RequestScope(server: self, lease: try models.lease(found.source.id, loads: loads), for: context)
+  }
+}
+
+extension LoadedModel {
+  /// - Throws: 400 for a model that does not go on with text.
+  func checkGenerates() throws(APIError) {
+    if transcriber != nil { throw .onlyTranscribes(model: id) }
+    if !generates { throw .cannotGenerate(model: id) }
   }
 }
 

@@ -146,10 +146,10 @@ struct StoreNotes: NoteSource {
   /// The first that generates: one that is loaded, or else one that can be.
   private var model: ModelFleet.Status? {
     let all = server.models.statuses
-    return all.first { $0.model.map { $0.loaded.embedder == nil } ?? false }
+    return all.first { $0.model.map { $0.loaded.generates } ?? false }
       ?? all.first { status in
         status.model == nil && !status.source.makes(scores: false, nil)
-          && !status.source.makes(scores: true, nil)
+          && !status.source.makes(scores: true, nil) && !LoadedModel.transcribes(status.source.path)
       }
   }
 

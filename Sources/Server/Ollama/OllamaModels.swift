@@ -158,6 +158,7 @@ struct OllamaCard {
 
   var capabilities: JSONValue {
     if loaded?.embedder != nil { return ["embedding"] }
+    if loaded?.transcriber != nil { return ["audio"] }
     var names: [JSONValue] = ["completion"]
     let template = self.template
     if fills { names.append("insert") }

@@ -86,7 +86,7 @@ struct OllamaRoute {
     let source = try server.models.ollamaModel(name)
     let lease = try server.models.lease(source.id)
     let scope = RequestScope(server: server, lease: lease, for: context)
-    guard scope.model.embedder == nil else { throw .cannotGenerate(model: scope.model.id) }
+    try scope.model.checkGenerates()
     let loadSeconds = Instant.now.seconds(since: begin)
     try server.ignore(request.ignored, request.chat.format?.notes ?? [], for: context)
     if let keepAlive = request.keepAlive {

@@ -73,8 +73,8 @@ struct CapabilitiesRoute {
         .array(
           operations.map { .string("\($0.method) \($0.template)") })
       ),
-      ("modalities", ["input": model.media.inputModalities, "output": ["text"]]), ("images", images),
-      ("sounds", audio),
+      ("modalities", ["input": model.inputModalities, "output": ["text"]]), ("images", images),
+      ("sounds", audio), ("transcription", transcription),
     ]
   }
 
@@ -97,6 +97,16 @@ struct CapabilitiesRoute {
     return [
       "formats": ["audio/wav"], "seconds": .int(MediaRules.Audio.seconds),
       "bytes": .int(AudioLimits().bytes),
+    ]
+  }
+
+  /// Null for a model that writes down no recordings.
+  private var transcription: JSONValue {
+    guard let vocabulary = scope.model.transcriber?.vocabulary else { return nil }
+    return [
+      "formats": .array((["audio/wav", "audio/flac"] + SoundFile.foreignTypes).map(JSONValue.string)),
+      "languages": .array(vocabulary.codes.map(JSONValue.string)), "translates": .bool(vocabulary.translates),
+      "seconds": .int(SoundFile.mostSeconds),
     ]
   }
 
@@ -125,7 +135,7 @@ struct CapabilitiesRoute {
           "quote": .bool(accepts(("response_format", ["type": "quote", "source": "a"]))),
           "additional_properties": .bool(scope.settings.allowsUndeclaredMembers),
           "missing_bytes": .array(
-            scope.model.embedder == nil ? scope.model.grammars.missingBytes.map { .int(Int($0)) } : []),
+            scope.model.generates ? scope.model.grammars.missingBytes.map { .int(Int($0)) } : []),
         ]
       ),
       ("sampling", sampling), ("limits", limits),
@@ -211,6 +221,11 @@ extension MediaRules {
   var inputModalities: JSONValue {
     .array(["text"] + MediaKind.allCases.filter(takes).map { .string($0.rawValue) })
   }
+}
+
+extension LoadedModel {
+  /// Of a model that hears recordings these alone.
+  var inputModalities: JSONValue { transcriber == nil ? media.inputModalities : ["audio"] }
 }
 
 extension ModelFacts.Quantization {

@@ -66,7 +66,7 @@ struct ModelsRoute {
     var object = ModelObject(
       id: status.source.id, created: server.settings.started ?? loaded?.created ?? 0, ownedBy: "mlxserve",
       contextLength: loaded?.contextTokens,
-      inputModalities: loaded?.media.inputModalities ?? nil)
+      inputModalities: loaded?.inputModalities ?? nil)
     object.task = loaded?.task
     object.embedding = loaded?.embedder?.json ?? nil
     object.aliases = status.aliases
@@ -104,7 +104,7 @@ struct ModelsRoute {
 extension LoadedModel {
   /// What the model is for.
   fileprivate var task: String {
-    guard let embedder else { return "chat" }
+    guard let embedder else { return generates ? "chat" : "transcribe" }
     return embedder.service.limits.labels > 0 ? "rerank" : "embed"
   }
 }

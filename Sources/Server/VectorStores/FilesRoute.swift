@@ -178,12 +178,12 @@ extension Request {
   /// The parts of a form.
   ///
   /// - Parameter words: what is to be sent, for the error.
-  func form(_ words: String) throws(APIError) -> [FormPart] {
+  func form(_ words: String, limit: Int = 8) throws(APIError) -> [FormPart] {
     guard let type = headers["content-type"], Multipart.isForm(type) else {
       throw APIError(status: 400, code: "invalid_multipart", message: words)
     }
     do throws(MultipartError) {
-      return try Multipart.parse(body, contentType: type, limit: 8)
+      return try Multipart.parse(body, contentType: type, limit: limit)
     } catch {
       throw APIError(status: 400, code: "invalid_multipart", message: "Invalid body: \(error).")
     }

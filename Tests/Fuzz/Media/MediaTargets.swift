@@ -9,7 +9,7 @@ public func main(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutableP
   Fuzz.run(
     count, arguments,
     [
-      "png": MediaTargets.png, "jpeg": MediaTargets.image, "wav": MediaTargets.wav,
+      "png": MediaTargets.png, "jpeg": MediaTargets.image, "wav": MediaTargets.wav, "flac": MediaTargets.flac,
       "resample": MediaTargets.resample,
     ])
 }
@@ -49,6 +49,18 @@ enum MediaTargets {
       return
     }
     check(!clip.samples.isEmpty && clip.samples.count <= clip.rate, "an audio clip keeps its bound")
+  }
+
+  /// Once as it is, once without a look at check sums, so that what they guard is reached.
+  static func flac(_ bytes: [UInt8]) {
+    for comparesSums in [true, false] {
+      guard
+        let clip = try? FLACReader.read(
+          bytes, limits: AudioLimits(bytes: 1 << 16, seconds: 1), comparesSums: comparesSums)
+      else { continue }
+      check(!clip.samples.isEmpty && clip.samples.count <= clip.rate, "an audio clip keeps its bound")
+      check(clip.samples.allSatisfy { $0.isFinite }, "an audio clip has numbers")
+    }
   }
 
   /// A filter is made for every pair of rates, which takes longer than reading: the first two bytes say the rate of the
