@@ -23,6 +23,10 @@ package struct Curl: Sendable {
     package var userAgent = "mlxserve"
     /// The first byte that is wanted.
     package var start = 0
+    /// What is sent, by POST; nil for GET.
+    package var body: String?
+    /// Nil for what the body says.
+    package var method: String?
     /// Bytes that are expected, most of them.
     package var bytes: Int
     /// Most bytes per second.
@@ -93,6 +97,8 @@ package struct Curl: Sendable {
   /// The first version with all options that are used here.
   private static let oldest = (7, 54)
   private static let headLimit = 256 << 10
+  /// Bytes of all lines: older versions take no longer line.
+  private static let configurationLimit = 96 << 10
   /// Less than this many bytes per second is no progress.
   private static let slowestRate = 1000
 
@@ -138,7 +144,10 @@ package struct Curl: Sendable {
     var beginning: [UInt8] = []
     var isInBody = false
     var isTooLong = false
-    let input = try Self.configuration(request)
+    let lines = try Self.configuration(request)
+    let file = lines.count > ChildProcess.inputLimit ? try? NamelessFile(lines) : nil
+    let input = file.map { ChildProcess.Input.file($0.descriptor) } ?? .bytes(lines)
+    defer { withExtendedLifetime(file) {} }
     let names = Self.trust + (request.addresses == nil ? Self.proxies : [])
     let seconds =
       request.connectSeconds + request.stallSeconds
@@ -149,7 +158,7 @@ package struct Curl: Sendable {
       ending = try ChildProcess.stream(
         program, ["-q", "-K", "-"],
         environment: names.compactMap { name in Environment.value(name).map { "\(name)=\($0)" } },
-        input: .bytes(input), bounds: ChildProcess.Bounds(curlFor: request.bytes, ledger: ledger),
+        input: input, bounds: ChildProcess.Bounds(curlFor: request.bytes, ledger: ledger),
         until: min(end, deadline ?? end), isUnwanted: isUnwanted
       ) { bytes in
         if isInBody { return body(bytes) }
@@ -217,6 +226,8 @@ package struct Curl: Sendable {
     if request.start > 0 { lines.append("range = \"\(request.start)-\"") }
     if let rate = request.rateLimit { lines.append("limit-rate = \"\(rate)\"") }
     for field in request.fields { lines.append("header = \(try quoted(field))") }
+    if let body = request.body { lines.append("data-raw = \(try quoted(body))") }
+    if let method = request.method { lines.append("request = \(try quoted(method))") }
     if let addresses = request.addresses {
       let list = addresses.map { $0.bytes.count == 16 ? "[\($0.text)]" : $0.text }.joined(separator: ",")
       // Whatever host curl reads in the URL, it connects to this name, which nobody has (RFC 6761), and which stands
@@ -227,7 +238,7 @@ package struct Curl: Sendable {
       ]
     }
     let text = Array((lines.joined(separator: "\n") + "\n").utf8)
-    guard text.count <= ChildProcess.inputLimit else { throw .badURL("it is too long") }
+    guard text.count <= configurationLimit else { throw .badURL("it is too long") }
     return text
   }
 

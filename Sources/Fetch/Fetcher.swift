@@ -97,6 +97,45 @@ package final class Fetcher: Sendable {
     throw .tooManyRedirects(limit: Self.redirectLimit)
   }
 
+  /// Posts a text, and gives away what comes back while it comes. Redirects are answers like others. Blocks.
+  ///
+  /// - Parameters:
+  ///   - text: nil to delete what the URL names.
+  ///   - fields: lines of the head.
+  ///   - head: called once; false ends it.
+  ///   - body: false ends it.
+  /// - Throws: also where the answer broke off.
+  package func post(
+    _ text: String?, to url: WebURL, fields: [String], until deadline: Instant, isUnwanted: () -> Bool,
+    head: (Curl.Head) -> Bool, body: (ArraySlice<UInt8>) -> Bool
+  ) throws(FetchError) {
+    guard rules.program != nil else { throw .noProgram }
+    let place = try takePlace(until: deadline, isUnwanted)
+    defer { withExtendedLifetime(place) {} }
+    var request = Curl.Request(url: url, fields: fields, bytes: rules.byteLimit)
+    (request.userAgent, request.body, request.method) = (rules.userAgent, text, text == nil ? "DELETE" : nil)
+    request.addresses = try addresses(of: url, until: deadline, place)
+    // Silence may be work.
+    request.stallSeconds = Int(rules.seconds)
+    let ending = try network.send(request, deadline, isUnwanted, head, body)
+    if let error = Self.error(of: ending, url) { throw error }
+  }
+
+  /// Why nothing came, or not all.
+  private static func error(of ending: Curl.Ending, _ url: WebURL) -> FetchError? {
+    switch ending {
+    case .complete, .refused: nil
+    case .cancelled: .unwanted
+    case .failed(let failure):
+      switch failure.kind {
+      case .connection: .unreachable(url.host)
+      case .time: .tooSlow
+      case .insecure: .insecure(url.host)
+      case .other: .broken
+      }
+    }
+  }
+
   // MARK: Places
 
   /// Counts as under way for as long as anybody holds it: a look-up may outlast its fetch.
@@ -168,17 +207,7 @@ package final class Fetcher: Sendable {
         body += bytes
         return body.count <= rules.byteLimit
       })
-    switch ending {
-    case .cancelled: throw .unwanted
-    case .failed(let failure):
-      switch failure.kind {
-      case .connection: throw .unreachable(url.host)
-      case .time: throw .tooSlow
-      case .insecure: throw .insecure(url.host)
-      case .other: throw .broken
-      }
-    case .complete, .refused: break
-    }
+    if let error = Self.error(of: ending, url) { throw error }
     let status = found?.status ?? 0
     if [301, 302, 303, 307, 308].contains(status), let place = found?["location"] { return .moved(place) }
     guard (200..<300).contains(status) else { throw .status(status) }

@@ -23,6 +23,8 @@ package struct AnswerRules: Sendable {
   package var isForced = false
   /// Whether there may be none, although the model knows of tools.
   package var forbidsCalls = false
+  /// Whether arguments are held to schemas, as far as they can be, where no tool is strict and no call is forced.
+  package var holdsArguments = false
   /// Most calls; nil has no bound.
   package var maxCalls: Int?
   /// What the content must look like when there is no call; nil leaves it free.
@@ -35,7 +37,7 @@ package struct AnswerRules: Sendable {
   /// Whether any text will do, so that no grammar is needed.
   package var isFree: Bool {
     guard isForced || !tools.isEmpty else { return content == nil && !forbidsCalls }
-    return !isForced && content == nil && !tools.contains(where: \.isStrict)
+    return !isForced && !holdsArguments && content == nil && !tools.contains(where: \.isStrict)
   }
 }
 

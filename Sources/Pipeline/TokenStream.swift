@@ -38,7 +38,7 @@ package struct TokenStream: Sendable {
     case toolCallsFailed(Int)
     /// The last piece.
     case finish(End)
-    /// Of files, by the server.
+    /// Of files, or of tools of other servers, by the server.
     case search(SearchStep)
     /// The prompt is being read: nothing of the answer.
     case reading(PromptProgress)
@@ -51,6 +51,10 @@ package struct TokenStream: Sendable {
     case ended(JSONValue)
     /// The passage of this number is cited where the content has come to.
     case cited(Int)
+    /// A list, a call or a question of a server of tools begins: the item as far as it is known.
+    case remoteBegan(JSONValue)
+    /// The whole item.
+    case remoteEnded(JSONValue)
   }
 
   /// How tokens become pieces.

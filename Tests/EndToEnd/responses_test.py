@@ -326,7 +326,7 @@ def test_tools_of_a_provider_are_left_out_unless_they_are_to_be_refused(s):
     assert bad["error"]["param"] == "tools[1].name"
     strict = Server(s.binary, "--refuse-hosted-tools")
     try:
-        for kind in ("web_search", "mcp", "code_interpreter", "image_generation"):
+        for kind in ("web_search", "code_interpreter", "image_generation"):
             status, _, body = raw(strict, input="x", tools=[WEATHER, {"type": kind, "name": "x"}])
             assert (status, body["error"]["param"]) == (400, "tools[1].type"), body
     finally:

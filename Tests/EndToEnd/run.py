@@ -33,6 +33,7 @@ import hub_test
 import large_test
 import launch_test
 import mcp_test
+import mcp_tools_test
 import media_reference_test
 import media_test
 import media_urls_test
@@ -130,7 +131,7 @@ GROUPS = [
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
         documents_test, written_answers_test,
-        stored_chat_test, transcriptions_test, uploads_test, large_test, pgvector_test, progress_test, launch_test, mcp_test,
+        stored_chat_test, transcriptions_test, uploads_test, large_test, pgvector_test, progress_test, launch_test, mcp_test, mcp_tools_test,
         faces_test)),
 ]
 

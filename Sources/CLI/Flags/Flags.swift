@@ -177,6 +177,9 @@ enum Flags {
       "refuse-hosted-tools", .toggle,
       "refuse tools that only a provider can run (web_search, ...); otherwise they are left out and named"),
     Flag(
+      "mcp-config FILE", .text, default: "none",
+      "servers of tools that answers may call, as desktop programs list them (mcpServers)"),
+    Flag(
       "keep-lines CLIENT", .word(MovingLines.self),
       "leave lines in place that this client changes in every request, so that its prompts are read anew; may be repeated",
       isRepeatable: true),

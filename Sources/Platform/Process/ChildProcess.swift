@@ -200,6 +200,44 @@ package enum ChildProcess {
     }
   }
 
+  /// Starts a program that is talked to.
+  ///
+  /// - Parameter folder: where it runs.
+  /// - Returns: `input` is written to without waiting.
+  static func talk(
+    _ program: String, _ arguments: [String], _ environment: [String], _ folder: String?
+  ) throws(PlatformError) -> (process: pid_t, input: Int32, output: Int32) {
+    guard ([program, folder ?? ""] + arguments + environment).allSatisfy({ !$0.utf8.contains(0) }) else {
+      throw .file(action: "run", path: program, code: EINVAL)
+    }
+    guard access(program, X_OK) == 0 else { throw .file(action: "run", path: program, code: errno) }
+    return try starting.withLock { _ throws(PlatformError) in
+      signal(SIGCHLD, SIG_DFL)
+      let (source, ends) = (try makePipe(), try makePipe())
+      defer { for end in [source[0], ends[1]] { close(end) } }
+      _ = fcntl(source[1], F_SETFL, O_NONBLOCK)
+      let words = ["-c", "ulimit -c 0; cd -- \"$0\" || exit 126; exec \"$@\"", folder ?? ".", program]
+      var process: pid_t = 0
+      let code = spawn(&process, shell, words + arguments, environment, input: source[0], output: ends[1])
+      guard code == 0 else {
+        for end in [source[1], ends[0]] { close(end) }
+        throw .file(action: "run", path: program, code: code)
+      }
+      return (process, source[1], ends[0])
+    }
+  }
+
+  /// Waits for the end of such a program, then kills it and what it has started.
+  static func end(_ process: pid_t, within seconds: Double) {
+    if case .running = wait(for: process, until: Instant.now.adding(seconds: seconds)) {
+      kill(-process, SIGKILL)
+      _ = wait(for: process, until: nil)
+    } else {
+      // Children that it has left have its group.
+      kill(-process, SIGKILL)
+    }
+  }
+
   /// Starts a shell that waits for the end of this process, however it comes, and removes a folder then. It has no bounds:
   /// all that it does is to wait, and to unlink.
   ///

@@ -95,6 +95,8 @@ struct AnswerGuide {
         CallableTool(name: tool.name, arguments: arguments(of: tool)),
         isStrict: tool.isStrict)
     }
+    // Nobody reads what other servers are sent.
+    rules.holdsArguments = request.remote != nil
     switch request.toolChoice {
     case .none, .auto: break
     case .required, .named: rules.isForced = true

@@ -127,6 +127,8 @@ struct ChatAnswer: AnswerWriter {
     case .search(.ended(let item)):
       if keeps { choices[index].said.searches.append(item) }
       try send(.search(item), of: index, to: events)
+    // Chat has no such tools.
+    case .search(.remoteBegan), .search(.remoteEnded): break
     case .search(.cited(let number)):
       guard let citation = source.citation(number, at: choices[index].rounds.length) else { return }
       if keeps { choices[index].said.citations.append(citation) }

@@ -4,6 +4,7 @@ package import Fetch
 package import Hub
 package import Inference
 package import JSON
+package import MCP
 import Pipeline
 package import Platform
 package import Wire
@@ -49,6 +50,8 @@ package struct ServerSettings: Sendable {
   package var mediaRoot: String?
   /// What http and https URLs may name; nil for nothing.
   package var mediaURLs: FetchRules?
+  /// Servers whose tools answers may call; nil for none.
+  package var toolServers: ToolServers?
   /// The hub that clients may have models fetched from; nil where they may not.
   package var hub: HubSettings?
   /// Says what is wrong with a model before its weights are fetched; see `DownloadRequest.judge`.

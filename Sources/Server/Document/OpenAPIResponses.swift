@@ -207,6 +207,7 @@ enum OpenAPIResponses {
           "completion_logprobs": "integer"}},
       "CapabilitiesList": {"object": "'list'", "data": ["Capabilities"],
         "server": {"pull": "boolean", "vector_stores": "boolean",
+          "mcp": {"servers": ["string"], "urls": "boolean"},
           "known": [{"name": "string", "bytes": "integer", "note": "string"}]}}
     }
     """#

@@ -6,7 +6,8 @@ enum OpenAPIResponsesWire {
     "ResponsesTool": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string"},
       "name": {"$ref": "#/components/schemas/ToolName"}, "description": {"type": "string"},
       "parameters": {"type": "object"}, "strict": {"type": "boolean"}, "defer_loading": {"type": "boolean"},
-      "execution": {"enum": ["server", "client"]}}},
+      "execution": {"enum": ["server", "client"]}, "server_label": {"type": "string"},
+      "server_url": {"type": "string"}, "authorization": {"type": "string"}, "headers": {"type": "object"}}},
     "InputItem": {"type": "object", "anyOf": [{"required": ["type"], "properties": {"type": {"type": "string"}}},
       {"required": ["role"], "properties": {"role": {"type": "string"}}}]}
     """#
@@ -42,7 +43,14 @@ enum OpenAPIResponsesWire {
       "execution": "'client'", "arguments": "object"},
     "ClientToolCall": {"id": "string", "type": "'local_shell_call'|'shell_call'|'apply_patch_call'",
       "status": "ItemStatus", "call_id": "string", "action?": "object", "operation?": "object"},
-    "OutputItem": "OutputMessage|ReasoningItem|FunctionCall|CustomToolCall|FileSearchCall|ToolSearchCall|ClientToolCall",
+    "MCPList": {"id": "string", "type": "'mcp_list_tools'", "server_label": "string", "tools": ["object"],
+      "error?": "string"},
+    "MCPCall": {"id": "string", "type": "'mcp_call'", "server_label": "string", "name": "string",
+      "arguments": "string", "status": "'in_progress'|'completed'|'incomplete'|'failed'",
+      "output": "string|null", "error": "object|null", "approval_request_id?": "string"},
+    "MCPQuestion": {"id": "string", "type": "'mcp_approval_request'", "server_label": "string",
+      "name": "string", "arguments": "string"},
+    "OutputItem": "MCPList|MCPCall|MCPQuestion|OutputMessage|ReasoningItem|FunctionCall|CustomToolCall|FileSearchCall|ToolSearchCall|ClientToolCall",
     "ResponseError": {"code": "string", "message": "string"},
     "IncompleteDetails": {"reason": "string"},
     "Response": {"id": "string", "object": "'response'", "created_at": "integer",
@@ -79,7 +87,12 @@ enum OpenAPIResponsesWire {
     "ReasoningDone": {"sequence_number": "integer", "item_id": "string", "output_index": "integer",
       "type": "'response.reasoning_text.done'|'response.reasoning.done'|'response.reasoning_summary_text.done'",
       "content_index?": "integer", "summary_index?": "integer", "text": "string"},
-    "ArgumentsDelta": {"type": "'response.function_call_arguments.delta'", "sequence_number": "integer",
+    "MCPEvent": {"sequence_number": "integer", "item_id": "string", "output_index": "integer",
+      "type": "'response.mcp_list_tools.in_progress'|'response.mcp_list_tools.completed'|'response.mcp_list_tools.failed'|'response.mcp_call.in_progress'|'response.mcp_call.completed'|'response.mcp_call.failed'"},
+    "MCPArgumentsDone": {"type": "'response.mcp_call_arguments.done'", "sequence_number": "integer",
+      "item_id": "string", "output_index": "integer", "arguments": "string"},
+    "ArgumentsDelta": {"sequence_number": "integer",
+      "type": "'response.function_call_arguments.delta'|'response.mcp_call_arguments.delta'",
       "item_id": "string", "output_index": "integer", "delta": "string"},
     "ArgumentsDone": {"type": "'response.function_call_arguments.done'", "sequence_number": "integer",
       "item_id": "string", "output_index": "integer", "name": "string", "arguments": "string"},
@@ -89,6 +102,6 @@ enum OpenAPIResponsesWire {
       "item_id": "string", "output_index": "integer", "input": "string"},
     "ReadingEvent": {"type": "'mlxserve:prompt_progress'", "prompt_progress": "PromptProgress"},
     "ResponseEvent":
-      "ReadingEvent|LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|CustomInputDelta|CustomInputDone"
+      "ReadingEvent|LifecycleEvent|ItemEvent|PartEvent|SummaryPartEvent|OutputTextDelta|OutputTextDone|ReasoningDelta|ReasoningDone|ArgumentsDelta|ArgumentsDone|CustomInputDelta|CustomInputDone|MCPEvent|MCPArgumentsDone"
     """#
 }

@@ -9,6 +9,7 @@ import HTTP
 import Hub
 import Inference
 import JSON
+import MCP
 import Media
 import Pipeline
 import Sampling
@@ -29,28 +30,37 @@ struct CapabilitiesRoute {
       [
         .get(
           "/v1/capabilities", "capabilities", "What is supported with each model", gives: "CapabilitiesList",
-          { _, _ in respond(server, operations) })
+          { _, context in respond(server, operations, context) })
       ])
   }
 
-  private static func respond(_ server: ServerContext, _ operations: [Operation]) -> Response {
+  private static func respond(
+    _ server: ServerContext, _ operations: [Operation], _ context: ConnectionContext
+  ) -> Response {
     let models = server.models.leaseLoaded().map {
       CapabilitiesRoute(RequestScope(server: server, lease: $0), operations)
     }
     return Response(
       json: [
         "object": "list", "data": .array(models.map { .object(JSONObject($0.facts + $0.abilities)) }),
-        "server": abilities(of: server),
+        "server": abilities(of: server, context),
       ])
   }
 
   /// What depends on flags and folders, and not on one model.
-  private static func abilities(of server: ServerContext) -> JSONValue {
+  private static func abilities(of server: ServerContext, _ context: ConnectionContext) -> JSONValue {
+    let (tools, key) = (server.settings.toolServers, context.client.name)
     let pulls = server.settings.hub != nil
     let known = (pulls ? KnownModels.all : []).map { model -> JSONValue in
       ["name": .string(model.name), "bytes": .int(model.bytes), "note": .string(model.note)]
     }
-    return ["pull": .bool(pulls), "vector_stores": .bool(searches(server)), "known": .array(known)]
+    return [
+      "pull": .bool(pulls), "vector_stores": .bool(searches(server)), "known": .array(known),
+      "mcp": [
+        "servers": .array((tools?.labels(for: key) ?? []).map(JSONValue.string)),
+        "urls": .bool(tools?.takesURLs(of: key) ?? false),
+      ],
+    ]
   }
 
   /// Whether files can be searched.

@@ -56,7 +56,7 @@ final class ResponseRun: AnswerWriter {
     (self.plan, self.scope) = (plan, scope)
     writer = ResponseEventWriter(reasoning: scope.reasoningEvents)
     source = try scope.source(
-      plan.chat, searches: plan.request.maxToolCalls,
+      plan.chat, calls: plan.request.maxToolCalls,
       showsResults: plan.request.include.fileSearchResults, isUnwanted: isUnwanted
     ) { (chat) throws(APIError) in
       try plan.makeRun(chat, scope, media: MediaResolver(scope, isUnwanted: isUnwanted))
@@ -195,6 +195,11 @@ final class ResponseRun: AnswerWriter {
     case .search(.began(let id)):
       return first + close(isComplete: true) + writer.begin(.init(.fileSearch, id: id)) + writer.searching()
     case .search(.ended(let item)): return first + writer.endSearch(item)
+    case .search(.remoteBegan(let item)):
+      hasSpoken = hasSpoken || item["type"] == "mcp_approval_request"
+      let id = item["id"]?.stringValue ?? ""
+      return first + close(isComplete: true) + writer.begin(.init(.remote(item), id: id))
+    case .search(.remoteEnded(let item)): return first + writer.endRemote(item)
     case .search(.cited(let number)):
       let opening = turn(to: .message, .init(.message, id: newID("msg_")))
       hasSpoken = true

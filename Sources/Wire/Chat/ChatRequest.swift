@@ -18,6 +18,8 @@ package struct ChatRequest: RequestBody {
   package var toolChoice = ToolChoice.none
   /// The stores that the server searches when the model calls that tool.
   package var fileSearch: FileSearchTool?
+  /// The servers whose tools this server calls; nil for none.
+  package var remote: MCPTools?
   package var allowsParallelCalls = true
   /// What the content must look like; nil for free text.
   package var format: ResponseFormat?
@@ -166,7 +168,9 @@ extension ChatRequest {
     try fields.refuse("functions", because: "it is deprecated; use 'tools'", like: "[]")
     try fields.refuse("function_call", because: "it is deprecated; use 'tool_choice'", like: #""auto""#)
     try fields.refuse("moderation", because: "this server does not moderate")
-    try fields.refuse("web_search_options", because: "this server does not search the web")
+    try fields.refuse(
+      "web_search_options",
+      because: "this server does not search the web; an 'mcp' tool of POST /v1/responses can")
     try fields.refuse("chat_template", because: "the template comes with the model")
   }
 

@@ -24,6 +24,10 @@ extension ToolSelection {
         var custom = try tool.requiredFields("custom")
         try add(Tool(custom: &custom, limits: limits))
       case "file_search": try FileSearchTool.read(&tool, into: &search, &self, limits: limits)
+      case "mcp":
+        throw .unsupportedValue(
+          tool.name(of: "type"),
+          "chat has no items for calls and approvals of 'mcp' tools; use POST /v1/responses")
       default: try drop(tool, type: type, limits: limits)
       }
     }

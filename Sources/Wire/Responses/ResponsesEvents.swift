@@ -49,6 +49,8 @@ package struct ResponseEventWriter: Sendable {
       case clientCall
       /// A search in files, which has no text of its own.
       case fileSearch
+      /// Of a server of tools: a list, a call, or a question whether to call. The item as far as it is known.
+      case remote(JSONValue)
     }
 
     fileprivate let kind: Kind
@@ -141,7 +143,7 @@ package struct ResponseEventWriter: Sendable {
       "response.output_item.added",
       [("output_index", .int(output.count)), ("item", json(of: current, "in_progress"))])
     return [added] + (item.kind == .fileSearch ? [searchEvent("in_progress", item.id)] : [])
-      + partEvents("added", current)
+      + remoteEvents(item) + partEvents("added", current)
   }
 
   /// The place in the open message's text, in Unicode scalars.
@@ -174,6 +176,38 @@ package struct ResponseEventWriter: Sendable {
     return completed + [end(item, Cuts())]
   }
 
+  /// What is told of an item of a server of tools when it begins: of a call all of its arguments.
+  private mutating func remoteEvents(_ item: Item) -> [ResponseEvent] {
+    guard case .remote(let whole) = item.kind else { return [] }
+    switch whole["type"]?.stringValue {
+    case "mcp_list_tools": return [event("response.mcp_list_tools.in_progress", of: item, [])]
+    case "mcp_call":
+      let arguments = whole["arguments"] ?? ""
+      return [
+        event("response.mcp_call.in_progress", of: item, []),
+        event("response.mcp_call_arguments.delta", of: item, [("delta", arguments)]),
+        event("response.mcp_call_arguments.done", of: item, [("arguments", arguments)]),
+      ]
+    default: return []
+    }
+  }
+
+  /// Ends the open item of a server of tools.
+  package mutating func endRemote(_ whole: JSONValue) -> [ResponseEvent] {
+    guard let item = open?.item, case .remote = item.kind else { return [] }
+    var events: [ResponseEvent] = []
+    switch whole["type"]?.stringValue {
+    case "mcp_list_tools":
+      let isFailed = whole["error"]?.isNull == false
+      events = [event("response.mcp_list_tools.\(isFailed ? "failed" : "completed")", of: item, [])]
+    case "mcp_call" where whole["status"] != "incomplete":
+      let isFailed = whole["status"] == "failed"
+      events = [event("response.mcp_call.\(isFailed ? "failed" : "completed")", of: item, [])]
+    default: break
+    }
+    return events + [end(whole, Cuts())]
+  }
+
   private mutating func searchEvent(_ name: String, _ id: String) -> ResponseEvent {
     event(
       "response.file_search_call.\(name)", [("output_index", .int(output.count)), ("item_id", .string(id))])
@@ -202,6 +236,7 @@ package struct ResponseEventWriter: Sendable {
   ///   - seals: whether reasoning is also given as `encrypted_content`.
   package mutating func close(isComplete: Bool, seals: Bool = false) -> [ResponseEvent] {
     guard let current = open else { return [] }
+    if case .remote(let item) = current.item.kind { return endRemote(MCPItem.cut(item)) }
     var events: [ResponseEvent] = []
     if let words = words(of: current.item) {
       let text = (words.member, JSONValue.string(current.text))
@@ -257,7 +292,7 @@ package struct ResponseEventWriter: Sendable {
       ("response.custom_tool_call_input.delta", "response.custom_tool_call_input.done", nil, "input")
     case .call(isCustom: false):
       ("response.function_call_arguments.delta", "response.function_call_arguments.done", nil, "arguments")
-    case .clientCall, .fileSearch: nil
+    case .clientCall, .fileSearch, .remote: nil
     }
   }
 
@@ -314,6 +349,7 @@ package struct ResponseEventWriter: Sendable {
     case .clientCall:
       return ClientToolItem.item(
         ofTool: item.name, id: item.id, callID: item.callID, status: status, arguments: current.text)
+    case .remote(let whole): return MCPItem.begun(whole)
     case .fileSearch:
       // One that ends here was cut off.
       let status = status == "in_progress" ? status : "incomplete"

@@ -55,13 +55,11 @@ package struct ResponsesItemReader {
 
   /// Work of another server's own tools: nothing that this model could be shown, and harmless to leave out.
   static let unusedTypes: Set = [
-    "web_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools",
-    "mcp_call", "tool_search_call", "configuration_update", "program", "program_output", "compaction_trigger",
+    "web_search_call", "code_interpreter_call", "image_generation_call", "tool_search_call",
+    "configuration_update", "program", "program_output", "compaction_trigger",
   ]
   /// Calls of tools that this server does not have; leaving them out would falsify the conversation.
-  private static let refusedTypes: Set = [
-    "computer_call", "computer_call_output", "mcp_approval_request", "mcp_approval_response",
-  ]
+  private static let refusedTypes: Set = ["computer_call", "computer_call_output"]
 
   /// - Parameter isInner: within a compaction, which holds no further one and no references.
   private func readItem(_ value: JSONValue, path: String, into input: inout ResponsesInput, isInner: Bool)
@@ -80,6 +78,16 @@ package struct ResponsesItemReader {
     case "custom_tool_call": result = try readCall(&item, prefix: "ctc_", argument: "input")
     case "function_call_output": result = try readOutput(&item, prefix: "fco_")
     case "custom_tool_call_output": result = try readOutput(&item, prefix: "ctco_")
+    case "mcp_list_tools":
+      guard try item.array("tools", maxCount: limits.tools) != nil else { throw .missing("\(path).tools") }
+      result = try readRemote(&item, prefix: "mcpl_", ["server_label"])
+    case "mcp_call": result = try readRemote(&item, prefix: "mcp_", ["server_label", "name", "arguments"])
+    case "mcp_approval_request":
+      result = try readRemote(&item, prefix: "mcpr_", ["server_label", "name", "arguments"])
+    case "mcp_approval_response":
+      guard try item.bool("approve") != nil else { throw .missing("\(path).approve") }
+      _ = try item.string("reason")
+      result = try readRemote(&item, prefix: "mcpa_", ["approval_request_id"])
     case "item_reference" where !isInner: result = try readReference(&item)
     case "compaction":
       if !isInner, let inner = try openCompaction(&item) {
@@ -242,6 +250,15 @@ package struct ResponsesItemReader {
     _ = try item.requiredString("name")
     _ = try item.requiredString(argument)
     return identified(item.object, prefix: prefix, status: "completed")
+  }
+
+  /// An item of a server of tools.
+  private func readRemote(
+    _ item: inout Fields, prefix: String, _ names: [String]
+  ) throws(APIError) -> JSONValue {
+    _ = try item.string("id")
+    for name in names { _ = try item.requiredString(name) }
+    return identified(item.object, prefix: prefix)
   }
 
   private func readOutput(_ item: inout Fields, prefix: String) throws(APIError) -> JSONValue {

@@ -26,6 +26,8 @@ struct ResponsesMessages {
   private let limits: RequestLimits
   private var written: Transcript
   private var turn: Turn?
+  /// Calls that the client was asked for, by the ids of the questions.
+  private var asked: [ByteKey: JSONValue] = [:]
   /// System messages at the start, until another message follows: most templates take only one.
   private var leading: [JSONValue]? = []
 
@@ -85,6 +87,15 @@ struct ResponsesMessages {
     case "message": try addMessage(item, path: path)
     case "reasoning": addReasoning(item)
     case "file_search_call": try addSearch(item, path: path)
+    case "mcp_call": try addRemote(item, path: path)
+    case "mcp_approval_request": asked[ByteKey(item["id"]?.stringValue ?? "")] = item
+    case "mcp_approval_response":
+      // What was approved has been called, and has an item of its own, or is called now.
+      guard item["approve"] != true,
+        var call = asked[ByteKey(item["approval_request_id"]?.stringValue ?? "")]?.objectValue
+      else { break }
+      call["output"] = .string(MCPMessages.refusal(item["reason"]?.stringValue))
+      try addRemote(.object(call), path: path)
     case "function_call": try addCall(item, arguments: item["arguments"]?.stringValue ?? "", path: path)
     case "custom_tool_call":
       try addCall(item, arguments: Tool.arguments(of: item["input"]?.stringValue ?? ""), path: path)
@@ -165,6 +176,17 @@ struct ResponsesMessages {
     try addCall(call, arguments: call["arguments"]?.stringValue ?? "", path: path)
     endTurn()
     append(FileSearchMessages.result(of: item, FileSearchMessages.text(results)))
+  }
+
+  /// A call of a tool of another server, as the call and the result that the model saw.
+  private mutating func addRemote(_ item: JSONValue, path: String) throws(APIError) {
+    guard item["status"] != "incomplete", item["status"] != "in_progress" else { return }
+    let call: JSONValue = [
+      "call_id": item["id"] ?? "", "name": .string(MCPTool.functionName(item["name"]?.stringValue ?? "")),
+    ]
+    try addCall(call, arguments: item["arguments"]?.stringValue ?? "", path: path)
+    endTurn()
+    append(MCPMessages.result(of: item))
   }
 
   private mutating func addOutput(_ item: JSONValue, path: String) throws(APIError) {

@@ -152,6 +152,11 @@ package enum ResponseReplay {
         events += writer.searching() + writer.endSearch(item)
         continue
       }
+      if let type = item["type"]?.stringValue, MCPItem.types.contains(type) {
+        events += writer.begin(.init(.remote(item), id: item["id"]?.stringValue ?? ""))
+        events += writer.endRemote(item)
+        continue
+      }
       guard let (kind, text, logprobs) = parts(of: item) else { continue }
       events += writer.begin(kind)
       let own = cuts.indices.contains(index) ? cuts[index] : ResponseEventWriter.Cuts()

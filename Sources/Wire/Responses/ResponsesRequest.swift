@@ -34,7 +34,7 @@ package struct ResponsesRequest: Sendable {
   package var unknown: [String]
   /// What has no effect here, by its places in the body.
   package var unused: [String]
-  /// Most searches of the response.
+  /// Most searches and calls of the response.
   package var maxToolCalls: Int?
 
   /// What it becomes, but for the messages.
@@ -261,7 +261,7 @@ extension ResponsesRequest {
   /// Fields that the response repeats and that change nothing else.
   private mutating func readEchoed(_ fields: inout Fields) throws(APIError) {
     for name in ["max_tool_calls", "max_output_tokens"] {
-      let words = "most searches in files of the response"
+      let words = "most searches in files and calls of `mcp` tools of the response"
       echo[name] =
         try fields.integer(name, in: 1...Int.max, "\(words)", like: "5").map(JSONValue.int) ?? .null
     }
@@ -298,6 +298,9 @@ extension ResponsesRequest {
     var chat = chat
     chat.set(try messages.finish())
     chat.set(try tools.chosen(limits: limits))
+    var remote = tools.remote ?? MCPTools(servers: [], choices: nil, isForced: false)
+    try remote.read(context, ResponsesInputItems(items: input.items, paths: input.paths))
+    chat.remote = remote.servers.isEmpty ? nil : remote
     return chat
   }
 

@@ -8,6 +8,8 @@ struct ResponsesTools: Sendable {
   private(set) var selection = ToolSelection()
   /// The stores that may be searched.
   private(set) var fileSearch: FileSearchTool?
+  /// Servers of tools; nil for none.
+  private(set) var remote: MCPTools?
   /// As the response repeats them.
   private(set) var echoed: [JSONValue] = []
   private let choice: ToolChoiceWords
@@ -22,18 +24,23 @@ struct ResponsesTools: Sendable {
       "tool_choice",
       #"""
       {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object", "required": ["type"], "properties": {
-        "type": {"enum": ["function", "custom", "file_search", "allowed_tools"]}, "name": {"type": "string"},
-        "mode": {"enum": ["auto", "required"]}, "tools": {"type": "array", "items": {"type": "object"}}}}]}
+        "type": {"enum": ["function", "custom", "file_search", "mcp", "allowed_tools"]}, "name": {"type": "string"},
+        "server_label": {"type": "string"}, "mode": {"enum": ["auto", "required"]}, "tools": {"type": "array", "items": {"type": "object"}}}}]}
       """#, "all forms, as in chat", like: #""none""#)
+    var choices: [MCPTools.Choice] = []
     choice = try ToolChoiceWords.read(&fields) { (choice) throws(APIError) in
-      try ToolChoiceWords(responses: &choice)
+      try ToolChoiceWords(responses: &choice, &choices)
     }
+    var servers: [MCPTool] = []
     selection.allowsParallelCalls =
       try fields.bool("parallel_tool_calls", "as in chat", like: "false") ?? true
     try selection.readHiding(&fields)
     let tools = try fields.array(
       "tools", of: Shape.named("ResponsesTool"), maxCount: limits.tools,
-      "functions, custom tools, namespaces of both, `file_search`, and tools that the client runs; see below",
+      """
+      functions, custom tools, namespaces of both, `file_search`, [`mcp`](mcp.md#tools-of-other-servers), and tools that \
+      the client runs; see below
+      """,
       like: #"[{"type":"function","name":"f"}]"#)
     for (index, value) in (tools ?? []).enumerated() {
       var tool = try Fields(value, path: "tools[\(index)]")
@@ -41,10 +48,42 @@ struct ResponsesTools: Sendable {
       case "file_search":
         try FileSearchTool.read(&tool, into: &fileSearch, &selection, limits: limits)
         echoed += [fileSearch?.echo].compactMap(\.self)
+      case "mcp":
+        let server = try MCPTool(&tool)
+        guard limits.showsTools else {
+          throw .unsupportedValue(tool.name(of: "type"), "the template of this model shows no tools")
+        }
+        guard servers.count < Self.mostServers, !servers.contains(where: { $0.label == server.label }) else {
+          throw .invalidValue(
+            tool.name(of: "server_label"), "it stands here twice, or there are more than \(Self.mostServers)")
+        }
+        servers.append(server)
+        echoed.append(server.echo)
       case let type:
         if let echo = try read(&tool, type: type, loadedInto: nil, limits: limits) { echoed.append(echo) }
       }
     }
+    remote = try Self.remote(servers, choice, choices)
+  }
+
+  private static let mostServers = 16
+
+  /// What is chosen of servers of tools.
+  private static func remote(
+    _ servers: [MCPTool], _ choice: ToolChoiceWords, _ choices: [MCPTools.Choice]
+  ) throws(APIError) -> MCPTools? {
+    for choice in choices where !servers.contains(where: { $0.label == choice.label }) {
+      throw .invalidValue("tool_choice", "'tools' has no server '\(APIError.shortened(choice.label))'")
+    }
+    guard !servers.isEmpty else { return nil }
+    var remote = MCPTools(servers: servers, choices: choices.isEmpty ? nil : choices, isForced: false)
+    switch choice {
+    case .auto: remote.isForced = !choices.isEmpty
+    case .none: remote.mayCall = false
+    case .allowed: remote.choices = choices
+    case .required, .named: break
+    }
+    return remote
   }
 
   /// Takes in the tools that items of the conversation bring: those that a search has found, and `additional_tools`.
@@ -68,7 +107,7 @@ struct ResponsesTools: Sendable {
   func chosen(limits: RequestLimits) throws(APIError) -> ToolSelection {
     var chosen = selection
     if !hasSearch { chosen.loadAll() }
-    try chosen.choose(choice, limits: limits)
+    try chosen.choose(choice, limits: limits, hasOthers: remote?.mayCall ?? false)
     return chosen
   }
 
@@ -150,8 +189,12 @@ struct ResponsesTools: Sendable {
 }
 
 extension ToolChoiceWords {
-  fileprivate init(responses choice: inout Fields) throws(APIError) {
+  /// - Parameter remote: gets what is chosen of servers of tools. Where that is all, the words are `auto`.
+  fileprivate init(responses choice: inout Fields, _ remote: inout [MCPTools.Choice]) throws(APIError) {
     switch try choice.requiredString("type") {
+    case "mcp":
+      remote = [try MCPTools.Choice(&choice)]
+      self = .auto
     case "function", "custom": self = .named(try Name(&choice))
     case "file_search": self = .named(try FileSearchTool.choice(choice.path))
     case "allowed_tools":
@@ -160,6 +203,10 @@ extension ToolChoiceWords {
       for (index, value) in (try choice.array("tools", maxCount: 1_000) ?? []).enumerated() {
         var tool = try Fields(value, path: "\(choice.name(of: "tools"))[\(index)]")
         let type = try tool.requiredString("type")
+        if type == "mcp" {
+          remote.append(try MCPTools.Choice(&tool))
+          continue
+        }
         guard type != "file_search" else {
           names.append(try FileSearchTool.choice(tool.path))
           continue

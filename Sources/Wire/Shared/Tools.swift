@@ -317,6 +317,10 @@ struct ToolSelection {
     tools.append(tool)
   }
 
+  /// How a server like this one comes to such a tool.
+  private static let wayOut =
+    "An MCP server can have such a tool: name it in POST /v1/responses as a tool of type 'mcp'"
+
   /// Leaves out a tool that only its provider can run.
   ///
   /// - Throws: 400 where such tools are refused.
@@ -325,7 +329,8 @@ struct ToolSelection {
     guard !limits.refusesHostedTools else {
       throw .unsupportedValue(
         field,
-        "'\(APIError.shortened(type))' tools are run by a provider; without --refuse-hosted-tools they are left out"
+        "'\(APIError.shortened(type))' tools are run by a provider; without --refuse-hosted-tools they are left out. "
+          + Self.wayOut
       )
     }
     hosted.append(Hosted(type: type, name: tool.object["name"]?.stringValue, field: field))
@@ -388,9 +393,12 @@ struct ToolSelection {
 
   /// Where the model's template shows no tools, those that need not be called are left out.
   ///
+  /// - Parameter hasOthers: whether there will be more tools, of other servers.
   /// - Throws: 400 for a choice that names none of the tools.
-  mutating func choose(_ words: ToolChoiceWords, limits: RequestLimits) throws(APIError) {
-    try choose(words)
+  mutating func choose(
+    _ words: ToolChoiceWords, limits: RequestLimits, hasOthers: Bool = false
+  ) throws(APIError) {
+    try choose(words, hasOthers)
     guard !limits.showsTools, choice == .none || choice == .auto else { return }
     // The server itself searches for such a model.
     let count = tools.count
@@ -399,7 +407,7 @@ struct ToolSelection {
     if tools.count < count { dropped.append("tools") }
   }
 
-  private mutating func choose(_ words: ToolChoiceWords) throws(APIError) {
+  private mutating func choose(_ words: ToolChoiceWords, _ hasOthers: Bool) throws(APIError) {
     let isChosen: (Tool) -> Bool
     switch words {
     case .named(let name):
@@ -418,7 +426,7 @@ struct ToolSelection {
     }
     tools.removeAll { $0.place == .unfound || !isChosen($0) }
     if choice == .required, let fault = tools.lazy.compactMap(\.fault).first { throw fault }
-    guard tools.isEmpty else { return }
+    guard tools.isEmpty, !hasOthers else { return }
     switch words {
     case .required(let word): throw .invalidValue("tool_choice", "'\(word)' needs 'tools'\(lost)")
     case .allowed(_, isRequired: true, let field):
@@ -454,6 +462,8 @@ struct ToolSelection {
   private func leftOut(_ name: ToolChoiceWords.Name) -> APIError {
     let tool = hosted.first { $0.answers(to: name) }?.words ?? "the tool"
     return .unsupportedValue(
-      name.field, "\(tool) is run by its provider, and was left out; choose a tool that the client runs")
+      name.field,
+      "\(tool) is run by its provider, and was left out; choose a tool that the client runs. "
+        + Self.wayOut)
   }
 }

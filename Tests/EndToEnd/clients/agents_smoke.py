@@ -1,15 +1,20 @@
 """openai-agents: a runner with a tool, over Chat Completions and over Responses."""
 
+import json
+import os
+import pathlib
+import sys
+import tempfile
 from importlib.metadata import version
 
 from agents import (
-    Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
+    Agent, HostedMCPTool, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
     set_tracing_disabled)
 from openai import AsyncOpenAI
 from openai.types.shared import Reasoning
 from pydantic import BaseModel
 
-from smoke import CAPITAL, MODEL, PERSON, SUNNY, URL, WEATHER, check, main, test
+from smoke import CAPITAL, MODEL, MODELS, PERSON, SUNNY, URL, WEATHER, check, main, serving, test
 
 set_tracing_disabled(True)
 
@@ -96,6 +101,32 @@ def responses_with_a_strict_tool():
 @test("responses")
 def responses_streamed_with_a_tool():
     return run_streamed(OpenAIResponsesModel)
+
+
+@test("responses")
+async def responses_with_a_hosted_mcp_server():
+    """The server under test calls the tools itself: unasked, and when the agent has allowed it."""
+    program = pathlib.Path(__file__).resolve().parents[1] / "tool_server.py"
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "mcp.json")
+        file.write_text(json.dumps({"mcpServers": {"t": {"command": sys.executable, "args": [str(program)]}}}))
+        with serving(os.environ["MLXSERVE_BINARY"], "--model", str(MODELS / "demo"), "--mcp-config", str(file)) as url:
+            own = AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=120)
+            for rule, names in [("never", []), ("always", ["get_weather"])]:
+                asked = []
+
+                def allow(request):
+                    asked.append(request.data.name)
+                    return {"approve": True}
+
+                hosted = HostedMCPTool(
+                    tool_config={"type": "mcp", "server_label": "t", "require_approval": rule}, on_approval_request=allow)
+                helper = Agent(
+                    name="test", model=OpenAIResponsesModel(model=MODEL, openai_client=own), tools=[hosted],
+                    model_settings=ModelSettings(temperature=0, max_tokens=200, reasoning=Reasoning(effort="none")))
+                result = await Runner.run(helper, WEATHER)
+                check("21" in result.final_output, result.final_output)
+                check(asked == names, asked)
 
 
 main("agents " + version("openai-agents"))
