@@ -24,6 +24,8 @@ package struct ChatSession {
     package var stops: [String] = []
     /// What the model may call, in the shape of the chat completions API.
     package var tools: [JSONValue] = []
+    /// Whether arguments are held to the schemas of tools that are not strict, too.
+    package var holdsArguments = false
     /// The JSON Schema of every answer that calls no tool.
     package var schema: JSONValue?
     /// Whether the template is asked to switch reasoning off.
@@ -81,6 +83,7 @@ package struct ChatSession {
         AnswerRules.Tool(
           CallableTool(name: name, arguments: arguments), isStrict: function["strict"] == true))
     }
+    rules.holdsArguments = settings.holdsArguments
     rules.content = settings.schema.map(Pattern.schema)
     return rules
   }

@@ -17,6 +17,7 @@ import time
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from cli_test import Terminal
 from embeddings_test import ENCODER
 from responses_stream_test import NO_THOUGHT
 from responses_test import ASK_WEATHER
@@ -388,6 +389,45 @@ def test_the_example_of_a_tool(s):
             call = calling(other, name, label="desk", tools=[tool("desk")])
             assert call.name == name and call.status in ("completed", "failed"), call
         assert str(datetime.date.today().year) in call.output, call
+
+
+def test_a_chat_calls_tools(s):
+    """In a pipe only those that are allowed beforehand; on a terminal those that somebody allows."""
+    words = ["--temperature", "0", "--no-thinking", "--mcp-config"]
+    with tempfile.TemporaryDirectory() as place:
+        file = pathlib.Path(place) / "mcp.json"
+        for allowed, is_called in [(["get_weather"], True), ([], False)]:
+            file.write_text(config(t=program(alwaysAllow=allowed), broken={"command": "no-such-program"}))
+            result = subprocess.run(
+                [s.binary, "run", str(s.demo), ASK_WEATHER, "--max-tokens", "200", *words, str(file)], capture_output=True,
+                text=True, timeout=120, input="")
+            assert result.returncode == 0, result
+            assert ("sunny" in result.stdout) == is_called, result
+        chat = Terminal(os.path.abspath(s.binary), "chat", str(s.demo), "--max-tokens", "200", *words, str(file), columns=200,
+                        TERM="xterm-256color", XDG_STATE_HOME=place)
+        chat.expect(">>> ")
+        chat.type("/tools\r")
+        assert "get_weather: Get the current weather" in chat.expect("broken has no tools")
+        chat.expect(">>> ")
+        chat.type(ASK_WEATHER + "\r")
+        assert "get_weather(" in chat.expect("[y]es, [n]o, [a]lways: ")
+        chat.type("n")
+        chat.expect("refused this call")
+        chat.expect("tokens/s]")
+        chat.expect(">>> ")
+        chat.type("/regen\r")
+        chat.expect("[y]es, [n]o, [a]lways: ")
+        chat.type("a")
+        for _ in range(2):
+            assert "[y]es" not in chat.expect('"sky": "sunny"}')
+            chat.expect("tokens/s]")
+            chat.expect(">>> ")
+            chat.type("/regen\r")
+        chat.expect("tokens/s]")
+        chat.expect("tokens/s]")
+        chat.expect(">>> ")
+        chat.type("/bye\r")
+        assert chat.end() == 0
 
 
 def test_notes_of_this_program(s):

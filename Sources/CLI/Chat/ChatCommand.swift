@@ -59,7 +59,12 @@ enum ChatCommand {
     Log.configure(level: .warning, json: false)
     var flags = flags
     // What is wrong with the flags is told before the model is loaded.
-    let settings = try settings(flags)
+    var settings = try settings(flags)
+    let tools = try ChatTools(flags)
+    if let tools {
+      settings.tools += tools.list
+      settings.holdsArguments = !tools.list.isEmpty
+    }
     if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
     let (model, engine) = try Loading.model(flags, change)
     let holder = EngineHolder(
@@ -79,7 +84,7 @@ enum ChatCommand {
     preferences.stops = settings.stops
     preferences.thinks = !settings.switchesThinkingOff
     preferences.schema = flags.text("schema")
-    var chat = try TerminalChat(model, holder, settings, preferences, document: document)
+    var chat = try TerminalChat(model, holder, settings, preferences, document: document, tools: tools)
     return try body(&chat)
   }
 

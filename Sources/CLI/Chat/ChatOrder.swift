@@ -4,7 +4,7 @@ import Sampling
 
 /// A line that begins with a slash.
 enum ChatOrder: Equatable {
-  case help, leave, clear, show, regenerate, undo, edit
+  case help, leave, clear, show, tools, regenerate, undo, edit
   /// Without a name, all settings are shown.
   case set(name: String?, value: String)
   case save(String)
@@ -20,7 +20,8 @@ enum ChatOrder: Equatable {
     ("system", "TEXT", "set the system message; - removes it"),
     ("model", "NAME", "continue with another model"),
     ("show", "", "show the model, the settings and how full the context is"),
-    ("regen", "", "answer the last message again"), ("undo", "", "forget the last message and its answer"),
+    ("tools", "", "show the tools of --mcp-config"), ("regen", "", "answer the last message again"),
+    ("undo", "", "forget the last message and its answer"),
     ("edit", "", "change the last message and send it again"),
     ("read", "FILE", "start a message with a file"), ("clear", "", "start a new conversation"),
     ("save", "FILE", "write the conversation to a file"),
@@ -50,6 +51,7 @@ enum ChatOrder: Equatable {
     case "bye": self = .leave
     case "clear": self = .clear
     case "show": self = .show
+    case "tools": self = .tools
     case "regen": self = .regenerate
     case "undo": self = .undo
     case "edit": self = .edit

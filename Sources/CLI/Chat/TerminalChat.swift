@@ -15,6 +15,7 @@ struct TerminalChat {
   private var preferences: ChatPreferences
   /// What the first message of a conversation begins with.
   private let document: String
+  private var tools: ChatTools?
   /// The answer that runs, for Ctrl-C.
   private let current = Monitor<Generation?>(nil)
 
@@ -22,8 +23,9 @@ struct TerminalChat {
 
   init(
     _ model: LoadedModel, _ engine: EngineHolder, _ settings: ChatSession.Settings,
-    _ preferences: ChatPreferences, document: String = ""
+    _ preferences: ChatPreferences, document: String = "", tools: ChatTools? = nil
   ) throws {
+    self.tools = tools
     (self.model, self.engine, self.preferences) = (model, engine, preferences)
     self.document = document
     session = try ChatSession(model, settings)
@@ -140,7 +142,8 @@ struct TerminalChat {
 
   /// The first signal stops the answer that runs; with none, a conversation goes on.
   private func watchSignals(endsProcess: Bool) throws {
-    try Signals.onTermination { [current] _, signal in
+    try Signals.onTermination { [current, stopped = tools?.isStopped] _, signal in
+      stopped?.update { $0 = true }
       let running = current.withLock { generation -> Generation? in
         defer { generation = nil }
         return generation
@@ -187,7 +190,22 @@ struct TerminalChat {
     return (String(decoding: text.utf8.dropFirst(document.utf8.count), as: UTF8.self), media)
   }
 
+  /// Answers, and makes the calls of servers' tools until the model has said all.
   private mutating func answer(_ text: String, _ media: [MediaInput]) throws {
+    try speak(text, media)
+    var left = ChatTools.most
+    while let call = session.openCalls.first, tools?.has(call.name) == true {
+      left -= 1
+      var result = "The call was not made: there have been enough for one answer."
+      let asks = isInteractive
+      if left >= 0, let made = tools?.result(of: call.name, call.arguments, asks: asks) { result = made }
+      if asks { Terminal.print(Terminal.dimmed(Terminal.safe(String(result.prefix(200))))) }
+      if left < -1 { return }
+      try speak(result, [])
+    }
+  }
+
+  private mutating func speak(_ text: String, _ media: [MediaInput]) throws {
     defer { current.withLock { $0 = nil } }
     var printer = AnswerPrinter(
       wraps: Terminal.outputIsTerminal && preferences.wraps,
@@ -239,6 +257,7 @@ struct TerminalChat {
       session.clear()
       return ["A new conversation."]
     case .show: return facts
+    case .tools: return tools?.lines ?? ["There are none: start the chat with --mcp-config FILE."]
     case .read(let path):
       start = TypedText(typed: "@" + path.replacing(" ", with: "\\ ") + " ")
       return []

@@ -297,6 +297,9 @@ enum Flags {
     Flag(
       "tools FILE", .text,
       "JSON array of tools as in the API; a call is shown, and the next line you type is its result"),
+    Flag(
+      "mcp-config FILE", .text,
+      "servers whose tools the model may call, as desktop programs list them; you are asked before each call"),
     Flag("no-thinking", .toggle, "ask the template to switch reasoning off"))
 
   static let conversation = FlagGroup(

@@ -24,7 +24,7 @@ enum ServeCommand {
     PassingFolder.removeAbandoned()
     let descriptors = DescriptorLimit.raise().soft
     let ledger = try FleetFlags.ledger(flags)
-    _ = try ServeSetup.toolServers(flags, ledger)
+    _ = try flags.toolServers(ledger)
     let missing = try ServeDownload.missing(flags)
     let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
     let access = try ServeSetup.access(flags)
@@ -99,7 +99,7 @@ enum ServeCommand {
       settings.store = try makeStore(flags, memory: models.ledger.limit)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
       settings.library = try makeLibrary(flags, memory: models.ledger.limit)
-      settings.toolServers = try ServeSetup.toolServers(flags, models.ledger)
+      settings.toolServers = try flags.toolServers(models.ledger)
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }

@@ -3,7 +3,6 @@
 import Fetch
 import HTTP
 import JSON
-import MCP
 import Pipeline
 import Platform
 import Server
@@ -247,16 +246,6 @@ enum ServeSetup {
       throw .badValue(flag: "media-root", value: folder, expected: "a folder that exists")
     }
     return root
-  }
-
-  /// Servers whose tools answers may call; nil for none.
-  static func toolServers(_ flags: ParsedFlags, _ ledger: MemoryLedger) throws(UsageError) -> ToolServers? {
-    guard let path = flags.text("mcp-config") else { return nil }
-    do {
-      return try ToolServers(File.read(path, limit: 1 << 20), curl: ChildProcess.find("curl"), ledger: ledger)
-    } catch {
-      throw .unusable(flag: "mcp-config", reason: "\(path): \(error)")
-    }
   }
 
   /// What requests may name by http and https URLs; nil for nothing.
