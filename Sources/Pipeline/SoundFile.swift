@@ -45,6 +45,8 @@ package enum SoundFile {
   // MARK: Other programs
 
   private static let program = "ffmpeg"
+  /// What it may take the bytes for: none of these is a list of other files.
+  private static let formats = "aac,aiff,amr,ape,asf,au,avi,caf,matroska,mov,mp3,ogg,w64,wv"
   /// What it may take: sound needs little, and pictures that a file may hold are not decoded.
   private static let (memory, seconds) = (512 << 20, 600)
 
@@ -57,8 +59,9 @@ package enum SoundFile {
       throw .needsProgram(format: format, problem: "it is not installed here")
     }
     let arguments = [
-      "-nostdin", "-hide_banner", "-loglevel", "quiet", "-protocol_whitelist", "file,fd,pipe", "-i",
-      ChildProcess.ownInput, "-map", "0:a:0", "-vn", "-sn", "-dn", "-t", String(mostSeconds + 1), "-ac", "1",
+      "-nostdin", "-hide_banner", "-loglevel", "quiet", "-protocol_whitelist", "file,fd,pipe",
+      "-format_whitelist", formats, "-i", ChildProcess.ownInput, "-map", "0:a:0", "-vn", "-sn", "-dn", "-t",
+      String(mostSeconds + 1), "-ac", "1",
       "-ar", String(rate), "-c:a", "pcm_s16le", "-f", "s16le", "-",
     ]
     var (samples, low, missing) = ([Float](), nil as UInt8?, nil as Int?)

@@ -1,10 +1,11 @@
-// The checks of `mlxserve verify` for models that make vectors or scores of texts.
+// The checks of `mlxserve verify` for models that make vectors or scores of texts, or hear.
 
 import Checkpoint
 import Compute
 import Inference
 import JSON
 import Pipeline
+import Platform
 import Tokenizers
 
 extension Verification {
@@ -17,6 +18,34 @@ extension Verification {
       return
     }
     checkEncoder()
+  }
+
+  /// The same for models that hear.
+  mutating func runSpeech(_ folder: ModelFolder) {
+    do {
+      try SpeechClient.check(folder, configuration)
+      add(.ok, "weights", "every tensor is there, of the right shape and type (\(quantization(folder)))")
+    } catch {
+      fail("weights", error)
+      for subject in ["tokenizer", "recording"] { skip(subject) }
+      return
+    }
+    do {
+      let (model, engine) = try LoadedModel.open(configuration)
+      defer { engine.stop() }
+      guard let service = model.transcriber else { throw InferenceError.cannotGenerate }
+      let codes = service.vocabulary.codes
+      add(.ok, "tokenizer", codes.count == 1 ? "hears English" : "hears \(codes.count) languages")
+      // A sound that swells, so that it is not held for noise.
+      let samples = (0..<32_000).map { Float(0.3 * sin(Double($0) * 0.17) * sin(Double($0) * 0.001)) }
+      let job = try service.submit(SpeechRequest(samples: samples))
+      while case .element(let event) = job.next() {
+        if case .failed(let error) = event { throw error }
+      }
+      add(.ok, "recording", "\(engine.computeName): two seconds of a sound were written down")
+    } catch {
+      fail("recording", error)
+    }
   }
 
   private mutating func checkEncoderWeights(_ folder: ModelFolder) -> EncoderInspection? {

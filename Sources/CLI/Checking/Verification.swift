@@ -50,6 +50,7 @@ struct Verification {
     self.report = report
     let folder = checkFolder()
     if let folder { checkDigests(folder) } else { skip("checksums") }
+    if let folder, folder.task == .transcribe { return runSpeech(folder) }
     if let folder, folder.task != .chat { return runEncoder(folder) }
     let inspection = folder.flatMap { checkWeights($0) }
     let tokenizer = checkTokenizer(rows: inspection?.vocabularySize)

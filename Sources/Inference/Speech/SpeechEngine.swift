@@ -224,15 +224,21 @@ package final class SpeechClient: SpeechService, ModelEngine {
 
   package func submit(_ request: SpeechRequest) throws(InferenceError) -> SpeechJob {
     let job = SpeechJob(mailbox: Mailbox(capacity: Self.events))
+    // What is refused need not be looked through.
+    try inbox.withLock { (inbox) throws(InferenceError) in try checkRoom(inbox) }
     let peak = SpeechSpectrum(bands: bands).peak(of: request.samples)
     try inbox.update { (inbox) throws(InferenceError) in
-      guard !inbox.isDraining, !inbox.isStopped else { throw .draining }
-      guard inbox.queue.count + inbox.running < queueLimit else {
-        throw .queueFull(limit: queueLimit, running: inbox.running, waiting: inbox.queue.count, retryAfter: 5)
-      }
+      try checkRoom(inbox)
       inbox.queue.append(SpeechInbox.Work(request: request, peak: peak, mailbox: job.mailbox))
     }
     return job
+  }
+
+  private func checkRoom(_ inbox: SpeechInbox) throws(InferenceError) {
+    guard !inbox.isDraining, !inbox.isStopped else { throw .draining }
+    guard inbox.queue.count + inbox.running < queueLimit else {
+      throw .queueFull(limit: queueLimit, running: inbox.running, waiting: inbox.queue.count, retryAfter: 5)
+    }
   }
 
   // MARK: The engine's life

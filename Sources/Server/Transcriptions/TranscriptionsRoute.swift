@@ -41,6 +41,8 @@ struct TranscriptionsRoute {
   private func respond(
     _ http: Request, _ context: ConnectionContext, translates: Bool
   ) throws(APIError) -> Response {
+    // Its parts are copies.
+    try claim(http.body.count, of: context.memory)
     let parts = try http.form(
       "A recording is sent as multipart/form-data with 'file' and 'model'.",
       limit: TranscriptionForm.mostParts)
