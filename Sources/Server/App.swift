@@ -11,8 +11,8 @@ package final class App: Sendable {
   private let router: Router
   let operations: [Operation]
   private let jobs = ResponseJobs()
-  private let library: Library?
-  private let worker: LibraryWorker?
+  private let archive: Archive?
+  private let worker: ArchiveWorker?
   private let batches: BatchWorker?
   private let metrics: Metrics
   private let readAhead: ReadAhead?
@@ -41,15 +41,15 @@ package final class App: Sendable {
   package init(_ models: ModelFleet, settings: ServerSettings = ServerSettings()) {
     let server = ServerContext(models: models, settings: settings)
     models.addGauge(.storedResponses) { settings.store.byteCount }
-    library = settings.library
+    archive = settings.archive
     metrics = settings.metrics
     readAhead = server.readAhead
     readAhead?.start()
     records = settings.recorder != nil
-    worker = settings.library.map { LibraryWorker($0, models: models) }
-    if let library = settings.library { models.addGauge(.searchIndexes) { library.memoryBytes } }
+    worker = settings.archive.map { ArchiveWorker($0, models: models) }
+    if let archive = settings.archive { models.addGauge(.searchIndexes) { archive.memoryBytes } }
     worker?.resume()
-    batches = settings.library.map { BatchWorker(BatchStore($0), models: models) }
+    batches = settings.archive.map { BatchWorker(BatchStore($0), models: models) }
     var router = Router()
     router.errors = Self.errors
     router.root = "v1"
@@ -89,7 +89,7 @@ package final class App: Sendable {
     readAhead?.stop()
     jobs.stop(seconds: seconds)
     worker?.stop()
-    library?.stop()
+    archive?.stop()
   }
 
   /// The response to a request that came without a socket: nobody has to be let in, and no listener adds anything.
@@ -102,7 +102,7 @@ package final class App: Sendable {
   func cut(keys: Set<UInt64>) {
     jobs.cut(keys: keys)
     batches?.store.cut(keys: keys)
-    library?.cut(keys: keys)
+    archive?.cut(keys: keys)
   }
 
   /// The keys for which work of an earlier process goes on.

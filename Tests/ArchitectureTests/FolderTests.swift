@@ -28,7 +28,7 @@ private let folders: [(module: String, order: [String])] = [
   (
     "Server",
     [
-      "Page", "Errors", "Metrics", "Store", "Fleet", "Library", "Media", "Context", "Door", "Answers", "Chat",
+      "Page", "Errors", "Metrics", "Store", "Fleet", "Archive", "Media", "Context", "Door", "Answers", "Chat",
       "Completions", "Embeddings", "TEI", "Rerank", "Transcriptions", "Llama", "Messages", "Ollama",
       "VectorStores", "MCP",
       "Batches", "Responses",

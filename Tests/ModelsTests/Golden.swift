@@ -10,6 +10,7 @@ import Testing
 
 /// A model with a cache of its own and the steps tests take with it.
 final class Runner {
+  let folder: ModelFolder
   let model: any CausalModel
   let cache: KVCache
   private var logits = Logits()
@@ -17,13 +18,18 @@ final class Runner {
   /// Slots of state, by the first block of their sequences.
   private var slots: [Int32: Int32] = [:]
 
-  init(
+  convenience init(
     _ path: String, threads: Int = 1, isa: ISA? = nil, mode: ComputeMode = .exact, interleaves: Bool = true,
     useReference: Bool = false, blocks: Int = 64, format: KVFormat = .f32
   ) throws {
     let compute = try ComputeContext(
       threads: threads, isa: isa, mode: mode, interleaves: interleaves, useReference: useReference)
-    model = try ModelFamily.load(try ModelFolder(path: path), compute: compute)
+    try self.init(path, compute, blocks: blocks, format: format)
+  }
+
+  init(_ path: String, _ compute: ComputeContext, blocks: Int = 64, format: KVFormat = .f32) throws {
+    folder = try ModelFolder(path: path)
+    model = try ModelFamily.load(folder, compute: compute)
     let states = model.cacheShape.recurrent
     cache = try KVCache(
       shape: model.cacheShape.keysValues, blockCount: blocks, format: format,

@@ -12,19 +12,19 @@ import Wire
 @testable import Server
 
 struct BatchTests {
-  private func library(_ disk: any FileSystem, _ adjust: (inout Library.Settings) -> Void = { _ in }) throws
-    -> Library
+  private func archive(_ disk: any FileSystem, _ adjust: (inout Archive.Settings) -> Void = { _ in }) throws
+    -> Archive
   {
-    var settings = Library.Settings()
+    var settings = Archive.Settings()
     settings.folder = "/library"
     adjust(&settings)
-    return try Library(settings, files: disk, now: { 1_800_000_000 })
+    return try Archive(settings, files: disk, now: { 1_800_000_000 })
   }
 
-  private func app(_ service: FakeService, _ library: Library) -> App {
+  private func app(_ service: FakeService, _ archive: Archive) -> App {
     let ids = Monitor(0)
     return makeApp(service) {
-      $0.library = library
+      $0.archive = archive
       $0.pollSeconds = 0.001
       $0.now = { 1_800_000_000 }
       $0.makeID = {
@@ -36,10 +36,10 @@ struct BatchTests {
     }
   }
 
-  private func upload(_ lines: [String], _ library: Library, purpose: String = "batch") throws -> String {
+  private func upload(_ lines: [String], _ archive: Archive, purpose: String = "batch") throws -> String {
     let content = Array((lines.joined(separator: "\n") + "\n").utf8)
     let id = "file-in\(lines.count)\(purpose)"
-    try library.add(
+    try archive.add(
       FileRecord(id: id, owner: nil, bytes: content.count, created: 1, name: "in.jsonl", purpose: purpose),
       content)
     return id
@@ -85,9 +85,9 @@ struct BatchTests {
 
   @Test func `answers and errors are in files of their own, and all give way`() throws {
     let service = FakeService("yes")
-    let library = try library(SimulatedDisk())
-    let app = app(service, library)
-    let file = try upload([line("a"), line("b", #","temperature":9"#), line("c")], library)
+    let archive = try archive(SimulatedDisk())
+    let app = app(service, archive)
+    let file = try upload([line("a"), line("b", #","temperature":9"#), line("c")], archive)
     let created = try create(app, file, #","metadata":{"k":"v"}"#)
     #expect(created.status == 200 && created.json["object"] == "batch", "\(created.text)")
     let batch = try ended(app, created.json["id"])
@@ -111,11 +111,11 @@ struct BatchTests {
   }
 
   @Test func `a file with bad lines makes a batch that has failed and names them`() throws {
-    let library = try library(SimulatedDisk())
-    let app = app(FakeService("x"), library)
+    let archive = try archive(SimulatedDisk())
+    let app = app(FakeService("x"), archive)
     let file = try upload(
       [line("a"), "{", line("a"), line("b", #","stream":true"#), line("c").replacing("chat/", with: "")],
-      library)
+      archive)
     let batch = try create(app, file).json
     #expect(batch["status"] == "failed" && batch["request_counts"]?["total"] == 0)
     let faults = batch["errors"]?["data"]?.arrayValue ?? []
@@ -129,12 +129,12 @@ struct BatchTests {
   }
 
   @Test func `what begins no batch is refused by its name`() throws {
-    let library = try library(SimulatedDisk())
-    let app = app(FakeService("x"), library)
-    let other = try upload([line("a")], library, purpose: "user_data")
+    let archive = try archive(SimulatedDisk())
+    let app = app(FakeService("x"), archive)
+    let other = try upload([line("a")], archive, purpose: "user_data")
     #expect(try create(app, other).refusal == "400 invalid_value input_file_id")
     #expect(try create(app, "file-none").status == 404)
-    let file = try upload([line("a"), line("b")], library)
+    let file = try upload([line("a"), line("b")], archive)
     for (members, refusal) in [
       (
         #""input_file_id":"\#(file)","endpoint":"/v1/moderations","completion_window":"24h""#,
@@ -158,9 +158,9 @@ struct BatchTests {
       tinyTokenizer.decode(request.promptTokens, skipSpecialTokens: false).contains("first")
         ? Script(text: "yes") : Script(text: "ye", end: nil)
     }
-    let library = try library(SimulatedDisk())
-    let app = app(service, library)
-    let file = try upload([line("a", text: "first"), line("b"), line("c")], library)
+    let archive = try archive(SimulatedDisk())
+    let app = app(service, archive)
+    let file = try upload([line("a", text: "first"), line("b"), line("c")], archive)
     let id = try create(app, file).json["id"]
     let path = "/v1/batches/\(id?.stringValue ?? "")"
     _ = try wait(app, path) { $0["request_counts"]?["completed"] == 1 }
@@ -183,9 +183,9 @@ struct BatchTests {
       }
       return count < 4 ? Script(submitError: .queueFull(limit: 1)) : Script(text: "yes")
     }
-    let library = try library(SimulatedDisk())
-    let app = app(busy, library)
-    let batch = try ended(app, create(app, upload([line("a")], library)).json["id"])
+    let archive = try archive(SimulatedDisk())
+    let app = app(busy, archive)
+    let batch = try ended(app, create(app, upload([line("a")], archive)).json["id"])
     #expect(batch["request_counts"] == ["total": 1, "completed": 1, "failed": 0])
     #expect(tries.withLock { $0 } == 4)
     app.finish(seconds: 0)
@@ -200,16 +200,16 @@ struct BatchTests {
         tinyTokenizer.decode(request.promptTokens, skipSpecialTokens: false).contains("first")
           ? Script(text: "one") : Script(text: "ye", end: nil)
       }
-      var library = try library(disk)
-      var app = app(stuck, library)
-      let file = try upload([line("a", text: "first"), line("b"), line("c")], library)
+      var archive = try archive(disk)
+      var app = app(stuck, archive)
+      let file = try upload([line("a", text: "first"), line("b"), line("c")], archive)
       let id = try create(app, file).json["id"]
       _ = try wait(app, "/v1/batches/\(id?.stringValue ?? "")") { $0["request_counts"]?["completed"] == 1 }
       app.finish(seconds: 0)
       disk.restart(losingPower: losesPower)
       let service = FakeService("two")
-      library = try self.library(disk)
-      app = self.app(service, library)
+      archive = try self.archive(disk)
+      app = self.app(service, archive)
       let batch = try ended(app, id)
       #expect(batch["status"] == "completed", "\(batch.text)")
       #expect(batch["request_counts"] == ["total": 3, "completed": 3, "failed": 0])
@@ -229,12 +229,12 @@ struct BatchTests {
     /// A batch at this time of a new process, once it is over.
     func run(_ time: Int, creates: Bool) throws -> (App, JSONValue?) {
       disk.restart(losingPower: false)
-      var settings = Library.Settings()
+      var settings = Archive.Settings()
       settings.folder = "/library"
-      let library = try Library(settings, files: disk, now: { time })
+      let archive = try Archive(settings, files: disk, now: { time })
       let ids = Monitor(time)
       let app = makeApp(FakeService("x")) {
-        $0.library = library
+        $0.archive = archive
         $0.pollSeconds = 0.001
         $0.now = { time }
         $0.makeID = {
@@ -246,7 +246,7 @@ struct BatchTests {
       }
       guard creates else { return (app, nil) }
       let content = Array((line("a") + "\n").utf8)
-      try library.add(
+      try archive.add(
         FileRecord(
           id: "file-\(time)", owner: nil, bytes: content.count, created: time, name: "in.jsonl",
           purpose: "batch"),
@@ -281,14 +281,14 @@ struct BatchTests {
       let disk = SimulatedDisk()
       var ring = KeyRing()
       try ring.add("sk-old", source: "a test")
-      var library = try library(disk)
-      var app = app(FakeService("x", end: nil), library)
+      var archive = try archive(disk)
+      var app = app(FakeService("x", end: nil), archive)
       let context = ConnectionContext()
       context.client = try #require(ring.client(presenting: "sk-old".utf8))
       let content = Array((line("a") + "\n").utf8)
-      try library.add(
+      try archive.add(
         FileRecord(
-          id: "file-in", owner: Library.owner(context.client), bytes: content.count, created: 1,
+          id: "file-in", owner: Archive.owner(context.client), bytes: content.count, created: 1,
           name: "in.jsonl",
           purpose: "batch"), content)
       let made = try app.send(
@@ -298,8 +298,8 @@ struct BatchTests {
       let id = try #require(made.json["id"]?.stringValue)
       app.finish(seconds: 0)
       disk.restart(losingPower: false)
-      library = try self.library(disk)
-      app = self.app(FakeService("x", end: nil), library)
+      archive = try self.archive(disk)
+      app = self.app(FakeService("x", end: nil), archive)
       #expect(app.keysAtWork == [context.client.key])
       var settings = Access.Settings()
       for key in keys { try settings.keys.add(key, source: "a test") }
@@ -315,9 +315,9 @@ struct BatchTests {
 
   @Test func `what the disk does not take is written when it works again`() throws {
     let disk = SimulatedDisk()
-    let library = try library(disk)
-    let app = app(FakeService("yes"), library)
-    let file = try upload([line("a"), line("b")], library)
+    let archive = try archive(disk)
+    let app = app(FakeService("yes"), archive)
+    let file = try upload([line("a"), line("b")], archive)
     disk.follow(.init(.error(ENOSPC), at: 40, isLasting: true))
     let created = try create(app, file)
     // The batch itself is refused where it cannot be stored, and is lost by nobody.
@@ -336,18 +336,18 @@ struct BatchTests {
 
   @Test func `an answer that was not written to its end is asked again`() throws {
     let disk = SimulatedDisk()
-    var library = try library(disk)
+    var archive = try archive(disk)
     let stuck = FakeService("x", end: nil)
-    var app = app(stuck, library)
-    let id = try create(app, upload([line("a")], library)).json["id"]?.stringValue ?? ""
+    var app = app(stuck, archive)
+    let id = try create(app, upload([line("a")], archive)).json["id"]?.stringValue ?? ""
     app.finish(seconds: 0)
     let path = "/library/batches/\(id).output"
     let file = try disk.openToAppend(path)
     try disk.write(Array(#"{"custom_id":"a","resp"#.utf8), to: file.number, at: file.count, path: path)
     disk.close(file.number)
     disk.restart(losingPower: false)
-    library = try self.library(disk)
-    app = self.app(FakeService("yes"), library)
+    archive = try self.archive(disk)
+    app = self.app(FakeService("yes"), archive)
     let batch = try ended(app, .string(id))
     #expect(batch["request_counts"] == ["total": 1, "completed": 1, "failed": 0])
     #expect(try lines(app, batch["output_file_id"]).count == 1)
@@ -356,16 +356,16 @@ struct BatchTests {
 
   @Test func `a request that is damaged on disk has failed, and holds up no other`() throws {
     let disk = SimulatedDisk()
-    var library = try library(disk)
-    var app = app(FakeService("x", end: nil), library)
-    let id = try create(app, upload([line("a"), line("b")], library)).json["id"]?.stringValue ?? ""
+    var archive = try archive(disk)
+    var app = app(FakeService("x", end: nil), archive)
+    let id = try create(app, upload([line("a"), line("b")], archive)).json["id"]?.stringValue ?? ""
     app.finish(seconds: 0)
     let path = "/library/batches/\(id).requests"
     let kept = try #require(disk.content(path))
     disk.put(path, [UInt8(ascii: "x")] + kept.dropFirst())
     disk.restart(losingPower: false)
-    library = try self.library(disk)
-    app = self.app(FakeService("yes"), library)
+    archive = try self.archive(disk)
+    app = self.app(FakeService("yes"), archive)
     let batch = try ended(app, .string(id))
     #expect(batch["status"] == "completed")
     #expect(batch["request_counts"] == ["total": 2, "completed": 1, "failed": 1], "\(batch.text)")
@@ -375,9 +375,9 @@ struct BatchTests {
 
   @Test func `a request that three processes have died of fails, and the others are answered`() throws {
     let disk = SimulatedDisk()
-    var library = try self.library(disk)
-    var app = self.app(FakeService("x", end: nil), library)
-    let id = try create(app, upload([line("a"), line("b")], library)).json["id"]?.stringValue ?? ""
+    var archive = try self.archive(disk)
+    var app = self.app(FakeService("x", end: nil), archive)
+    let id = try create(app, upload([line("a"), line("b")], archive)).json["id"]?.stringValue ?? ""
     let notes = ["/library/attempts/\(id).0", "/library/attempts/\(id).1"]
     for _ in 0..<2_000 where !notes.allSatisfy(disk.files.contains) { usleep(1_000) }
     #expect(notes.map(disk.content) == [[0x31], [0x31]])
@@ -386,8 +386,8 @@ struct BatchTests {
     #expect(notes.map(disk.content) == [nil, nil])
     disk.restart(losingPower: false)
     for (note, count) in zip(notes, [0x33, 0x32] as [UInt8]) { disk.put(note, [count]) }
-    library = try self.library(disk)
-    app = self.app(FakeService("yes"), library)
+    archive = try self.archive(disk)
+    app = self.app(FakeService("yes"), archive)
     let batch = try ended(app, .string(id))
     #expect(batch["status"] == "completed", "\(batch.text)")
     #expect(try lines(app, batch["output_file_id"]).map { $0["custom_id"] } == ["b"])
@@ -401,21 +401,21 @@ struct BatchTests {
 
   @Test func `a clock that is ahead, from one moment on or at one start, expires no batch`() throws {
     let (time, uptime, disk) = (Monitor(1_800_000_000), Monitor(0.0), SimulatedDisk())
-    func start() throws -> (App, Library) {
+    func start() throws -> (App, Archive) {
       disk.restart(losingPower: false)
-      var settings = Library.Settings()
+      var settings = Archive.Settings()
       settings.folder = "/library"
       settings.uptime = { uptime.withLock { $0 } }
-      let library = try Library(settings, files: disk, now: { time.withLock { $0 } })
+      let archive = try Archive(settings, files: disk, now: { time.withLock { $0 } })
       let app = makeApp(FakeService("x", end: nil)) {
-        $0.library = library
+        $0.archive = archive
         $0.pollSeconds = 0.001
         $0.now = { time.withLock { $0 } }
       }
-      return (app, library)
+      return (app, archive)
     }
-    var (app, library) = try start()
-    let id = try create(app, upload([line("a")], library)).json["id"]
+    var (app, archive) = try start()
+    let id = try create(app, upload([line("a")], archive)).json["id"]
     func status() throws -> String? {
       usleep(20_000)
       return try app.send("GET", "/v1/batches/\(id?.stringValue ?? "")").json["status"]?.stringValue
@@ -423,7 +423,7 @@ struct BatchTests {
     time.update { $0 += 40 * 86_400 }
     #expect(try status() == "in_progress")
     app.finish(seconds: 0)
-    (app, library) = try start()
+    (app, archive) = try start()
     #expect(try status() == "in_progress")
     uptime.update { $0 += 3_599 }
     #expect(try status() == "in_progress")
@@ -435,16 +435,16 @@ struct BatchTests {
 
   @Test func `an answer comes too late after 24 hours`() throws {
     let time = Monitor(1_800_000_000)
-    var settings = Library.Settings()
+    var settings = Archive.Settings()
     settings.folder = "/library"
     settings.uptime = { Double(time.withLock { $0 }) }
-    let library = try Library(settings, files: SimulatedDisk(), now: { time.withLock { $0 } })
+    let archive = try Archive(settings, files: SimulatedDisk(), now: { time.withLock { $0 } })
     let app = makeApp(FakeService("x", end: nil)) {
-      $0.library = library
+      $0.archive = archive
       $0.pollSeconds = 0.001
       $0.now = { time.withLock { $0 } }
     }
-    let id = try create(app, upload([line("a")], library)).json["id"]
+    let id = try create(app, upload([line("a")], archive)).json["id"]
     time.update { $0 += RequestBatch.window }
     let batch = try ended(app, id)
     #expect(batch["status"] == "expired" && batch["output_file_id"] == .null, "\(batch.text)")
@@ -479,7 +479,7 @@ struct BatchTests {
 
   @Test func `messages are answered, listed and deleted in Anthropic's words`() throws {
     let service = FakeService("yes")
-    let app = app(service, try library(SimulatedDisk()))
+    let app = app(service, try archive(SimulatedDisk()))
     let created = try app.send(
       "POST", "/v1/messages/batches",
       body: #"{"requests":[\#(message("a")),\#(message("b", #","top_k":"x""#))]}"#)
@@ -504,7 +504,7 @@ struct BatchTests {
   }
 
   @Test func `requests that were cancelled are told of, one by one`() throws {
-    let app = app(FakeService("x", end: nil), try library(SimulatedDisk()))
+    let app = app(FakeService("x", end: nil), try archive(SimulatedDisk()))
     let body = #"{"requests":[\#((0..<12).map { message("r\($0)") }.joined(separator: ","))]}"#
     let path =
       "/v1/messages/batches/\(try app.send("POST", "/v1/messages/batches", body: body).json["id"]?.stringValue ?? "")"
@@ -519,7 +519,7 @@ struct BatchTests {
   }
 
   @Test func `pages go both ways`() throws {
-    let app = app(FakeService("x"), try library(SimulatedDisk()))
+    let app = app(FakeService("x"), try archive(SimulatedDisk()))
     let ids = try (0..<5).map { index in
       try app.send("POST", "/v1/messages/batches", body: #"{"requests":[\#(message("a\(index)"))]}"#)
         .json["id"]?.stringValue ?? ""
@@ -549,7 +549,7 @@ struct BatchTests {
     (#"{"requests":[{"custom_id":"a","params":{}},{"custom_id":"a","params":{}}]}"#, "requests[1].custom_id"),
   ])
   func `what is no batch of messages is refused by the field`(body: String, field: String) throws {
-    let app = app(FakeService("x"), try library(SimulatedDisk()))
+    let app = app(FakeService("x"), try archive(SimulatedDisk()))
     let answer = try app.send("POST", "/v1/messages/batches", body: body)
     #expect(
       answer.status == 400 && answer.json["error"]?["message"]?.stringValue?.contains("'\(field)'") == true)

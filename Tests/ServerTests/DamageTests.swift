@@ -66,14 +66,14 @@ private struct Kind {
   private static func images() throws -> (early: [String: [UInt8]], [String: [UInt8]]) {
     let disk = SimulatedDisk()
     _ = disk.mkdir("/state")
-    let library = try openLibrary(disk, folder: "/state/library")
+    let archive = try openArchive(disk, folder: "/state/library")
     for (id, text) in texts.sorted(by: { $0.key < $1.key }) {
-      try library.add(
+      try archive.add(
         FileRecord(id: id, owner: nil, bytes: 0, created: 1, name: id + ".txt", purpose: "assistants"),
         Array(text.utf8))
     }
-    let (app, fleet) = try startLibrary(library)
-    for store in ["s", "t"] { try library.add(StoreRecord(id: store, owner: nil, created: 1)) }
+    let (app, fleet) = try startArchive(archive)
+    for store in ["s", "t"] { try archive.add(StoreRecord(id: store, owner: nil, created: 1)) }
     for (number, pair) in [["f1", "f2"], ["f3", "f4"], ["f5", "f6"]].enumerated() {
       for store in ["s", "t"] {
         let batch = "b\(number)"
@@ -83,24 +83,24 @@ private struct Kind {
           return entry
         }
         _ = try app.send("GET", "/v1/vector_stores/\(store)")
-        try library.add(entries, batch: BatchRecord(id: batch, store: store, created: 1, files: pair))
+        try archive.add(entries, batch: BatchRecord(id: batch, store: store, created: 1, files: pair))
       }
       // Whatever starts the thread that indexes.
       _ = try app.send("POST", "/v1/vector_stores/s/search", body: #"{"query":"alps"}"#)
-      library.settle()
+      archive.settle()
       guard number < 2 else { continue }
-      for store in ["s", "t"] { try library.openIndex(store)?.compact() }
+      for store in ["s", "t"] { try archive.openIndex(store)?.compact() }
     }
     for number in 1...2 {
       var block = SideBlock()
       for word in ["one", "two"] {
         block.append(RowKey(of: Array("\(word) \(number)".utf8)), Array(word.utf8))
       }
-      try library.openIndex("s")?.addSide(block, maker: RowKey(high: UInt64(number), low: 1))
+      try archive.openIndex("s")?.addSide(block, maker: RowKey(high: UInt64(number), low: 1))
     }
     app.finish(seconds: 0)
     fleet.stop()
-    try addBatches(library)
+    try addBatches(archive)
     try addRecords(disk)
     disk.put("/state/library/attempts/old", [0x31])
     func image() -> [String: [UInt8]] {
@@ -108,7 +108,7 @@ private struct Kind {
     }
     let early = image()
     disk.restart(losingPower: false)
-    let again = try openLibrary(disk, folder: "/state/library")
+    let again = try openArchive(disk, folder: "/state/library")
     try again.change("s") { $0.name = "renamed" }
     try again.changeEntry("f1", store: "s") { $0.attributes["more"] = "x" }
     let batches = BatchStore(again)
@@ -131,8 +131,8 @@ private struct Kind {
   }
 
   /// Two batches of requests that run, with answers, and two that have ended and keep their answers.
-  private static func addBatches(_ library: Library) throws {
-    let store = BatchStore(library)
+  private static func addBatches(_ archive: Archive) throws {
+    let store = BatchStore(archive)
     for (id, api) in [
       ("msgbatch_1", RequestBatch.API.messages), ("msgbatch_2", .messages), ("batch_1", .openAI),
       ("batch_2", .openAI), ("batch_3", .openAI),
@@ -176,25 +176,25 @@ private struct Kind {
   }
 
   private static func kinds(_ image: [String: [UInt8]]) -> [Kind] {
-    let (library, store) = ("/state/library/", "/state/library/stores/s/")
+    let (archive, store) = ("/state/library/", "/state/library/stores/s/")
     func first(_ part: String, _ ending: String) -> [String] {
-      image.keys.filter { $0.hasPrefix(library + part) && $0.hasSuffix(ending) }.sorted()
+      image.keys.filter { $0.hasPrefix(archive + part) && $0.hasSuffix(ending) }.sorted()
     }
     let (index, other) = ("stores/s/index-", "stores/t/index-")
     let nobodyKnows = "nobody knows that it was there"
     let answers = "what is cut off, or not there yet, is what a kill leaves: it is answered again"
     return [
-      Kind(name: "record of a file", path: library + "files/f1.json", sibling: library + "files/f2.json"),
+      Kind(name: "record of a file", path: archive + "files/f1.json", sibling: archive + "files/f2.json"),
       Kind(
-        name: "its copy", path: library + "files/f1.copy", sibling: library + "files/f2.copy"),
-      Kind(name: "file", path: library + "files/f1.data", sibling: library + "files/f2.data", stays: true),
-      Kind(name: "record of a store", path: store + "store.json", sibling: library + "stores/t/store.json"),
+        name: "its copy", path: archive + "files/f1.copy", sibling: archive + "files/f2.copy"),
+      Kind(name: "file", path: archive + "files/f1.data", sibling: archive + "files/f2.data", stays: true),
+      Kind(name: "record of a store", path: store + "store.json", sibling: archive + "stores/t/store.json"),
       Kind(
-        name: "its copy", path: store + "store.copy", sibling: library + "stores/t/store.copy"),
+        name: "its copy", path: store + "store.copy", sibling: archive + "stores/t/store.copy"),
       Kind(name: "entry", path: store + "entries/f1.json", sibling: store + "entries/f3.json"),
       Kind(
         name: "entry of another store", path: store + "entries/f5.json",
-        sibling: library + "stores/t/entries/f5.json"),
+        sibling: archive + "stores/t/entries/f5.json"),
       Kind(name: "batch of files", path: store + "batches/b0.json", sibling: store + "batches/b1.json"),
       Kind(name: "manifest", path: first(index, "index.json")[0], sibling: first(other, "index.json")[0]),
       Kind(name: "segment", path: first(index, ".segment")[0], sibling: first(index, ".segment")[1]),
@@ -208,29 +208,29 @@ private struct Kind {
           .swapped: "what it says is true wherever it stands",
         ]),
       Kind(
-        name: "batch of requests", path: library + "batches/batch_1.json",
-        sibling: library + "batches/batch_2.json"),
+        name: "batch of requests", path: archive + "batches/batch_1.json",
+        sibling: archive + "batches/batch_2.json"),
       Kind(
-        name: "batch that has ended", path: library + "batches/msgbatch_1.json",
-        sibling: library + "batches/msgbatch_2.json"),
+        name: "batch that has ended", path: archive + "batches/msgbatch_1.json",
+        sibling: archive + "batches/msgbatch_2.json"),
       Kind(
-        name: "requests", path: library + "batches/batch_1.requests",
-        sibling: library + "batches/batch_2.requests",
+        name: "requests", path: archive + "batches/batch_1.requests",
+        sibling: archive + "batches/batch_2.requests",
         unseen: [.cutLast: "the end of a line is not needed"]),
       Kind(
-        name: "answers of a batch that has ended", path: library + "batches/msgbatch_1.output",
-        sibling: library + "batches/msgbatch_2.output", stays: true),
+        name: "answers of a batch that has ended", path: archive + "batches/msgbatch_1.output",
+        sibling: archive + "batches/msgbatch_2.output", stays: true),
       Kind(
-        name: "answers of a batch that runs", path: library + "batches/batch_1.output",
-        sibling: library + "batches/batch_2.output",
+        name: "answers of a batch that runs", path: archive + "batches/batch_1.output",
+        sibling: archive + "batches/batch_2.output",
         unseen: [
           .cutHalf: answers, .cutLast: answers, .emptied: answers, .missing: answers, .flipLast: answers,
         ]),
       Kind(
-        name: "batch that is cancelled", path: library + "batches/batch_3.json",
-        sibling: library + "batches/batch_2.json"),
+        name: "batch that is cancelled", path: archive + "batches/batch_3.json",
+        sibling: archive + "batches/batch_2.json"),
       Kind(
-        name: "inventory", path: library + "inventory", sibling: "/state/responses/inventory",
+        name: "inventory", path: archive + "inventory", sibling: "/state/responses/inventory",
         unseen: [
           .cutLast: "a kill leaves a line half", .flipLast: "likewise",
         ]),
@@ -251,7 +251,7 @@ private struct Kind {
         name: "chat completion", path: "/state/completions/chat_1.record",
         sibling: "/state/conversations/conv_2.record", stays: true),
       Kind(
-        name: "number of attempts", path: library + "attempts/old", sibling: library + "files/f1.data",
+        name: "number of attempts", path: archive + "attempts/old", sibling: archive + "files/f1.data",
         unseen: [
           .missing: "what is over has none", .emptied: "its writing was under way", .cutHalf: "likewise",
           .cutLast: "likewise",
@@ -270,9 +270,9 @@ private struct Kind {
   }
 
   private static func faults(_ disk: SimulatedDisk) throws -> [String] {
-    let library = try Library.check(folder: "/state/library", files: disk)
+    let archive = try Archive.check(folder: "/state/library", files: disk)
     let records = try ResponseStore.check(folder: "/state", files: disk)
-    return (library.faults + records.faults).map { "\($0.path): \($0.problem)" }
+    return (archive.faults + records.faults).map { "\($0.path): \($0.problem)" }
   }
 
   /// What is found by each word, and what files, stores and batches say.
@@ -287,13 +287,13 @@ private struct Kind {
     var settings = ResponseStore.Settings()
     (settings.folder, settings.now) = ("/state", { 1_800_000_001 })
     _ = try ResponseStore(settings, files: disk)
-    let library = try openLibrary(disk, folder: "/state/library")
-    let (app, fleet) = try startLibrary(library)
+    let archive = try openArchive(disk, folder: "/state/library")
+    let (app, fleet) = try startArchive(archive)
     defer {
       app.finish(seconds: 0)
       fleet.stop()
     }
-    library.settle()
+    archive.settle()
     var found = Found()
     for store in ["s", "t"] {
       for word in ["alps", "salt", "stone"] {

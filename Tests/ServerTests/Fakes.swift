@@ -273,17 +273,17 @@ final class LimitedService: GenerationService {
 
 // MARK: Vector stores
 
-/// A library on a disk in memory, of an embedding model "e".
-func openLibrary(_ disk: SimulatedDisk, folder: String = "/library") throws -> Library {
-  var places = Library.Settings()
+/// An archive on a disk in memory, of an embedding model "e".
+func openArchive(_ disk: SimulatedDisk, folder: String = "/library") throws -> Archive {
+  var places = Archive.Settings()
   places.folder = folder
   places.embeddingModel = "e"
-  return try Library(places, files: disk, now: { 1_800_000_000 })
+  return try Archive(places, files: disk, now: { 1_800_000_000 })
 }
 
 /// A server over it, whose thread that indexes begins with it.
-func startLibrary(
-  _ library: Library, _ encoder: any EmbeddingService = FakeEncoder()
+func startArchive(
+  _ archive: Archive, _ encoder: any EmbeddingService = FakeEncoder()
 ) throws -> (App, ModelFleet) {
   var settings = ModelFleet.Settings()
   settings.measuresProcess = false
@@ -295,7 +295,7 @@ func startLibrary(
   }
   let ids = Monitor(0)
   var server = ServerSettings()
-  server.library = library
+  server.archive = archive
   server.now = { 1_800_000_000 }
   server.makeID = {
     ids.update { count -> String in
@@ -306,7 +306,7 @@ func startLibrary(
   return (App(fleet, settings: server), fleet)
 }
 
-extension Library {
+extension Archive {
   /// Waits until nothing is being indexed, and every index was looked through.
   func settle() {
     for _ in 0..<20_000 {

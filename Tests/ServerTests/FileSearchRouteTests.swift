@@ -1,4 +1,4 @@
-// The tool file_search of Responses and of chat with scripted models over a real library: what the model is shown of the files, and what
+// The tool file_search of Responses and of chat with scripted models over a real archive: what the model is shown of the files, and what
 // becomes of what it writes.
 
 import HTTP
@@ -60,13 +60,13 @@ struct StoreDesk {
           id: "m", created: 5, service: service, tokenizer: tinyTokenizer, template: tinyTemplate,
           endTokens: [Marker.end]))
     }
-    var places = Library.Settings()
+    var places = Archive.Settings()
     places.folder = "/library"
     places.embeddingModel = "e"
-    let library = try Library(places, files: SimulatedDisk(), now: { 1_800_000_000 })
+    let archive = try Archive(places, files: SimulatedDisk(), now: { 1_800_000_000 })
     let count = Monitor(0)
     var server = ServerSettings()
-    server.library = library
+    server.archive = archive
     server.now = { 1_800_000_000 }
     server.makeID = {
       count.update {
@@ -77,7 +77,7 @@ struct StoreDesk {
     app = App(fleet, settings: server)
     for (name, text) in files {
       let bytes = Array(text.utf8)
-      try library.add(
+      try archive.add(
         FileRecord(
           id: "file-\(name)", owner: nil, bytes: bytes.count, created: 1, name: name + ".txt",
           purpose: "assistants"), bytes)
@@ -300,11 +300,11 @@ private func kinds(_ answer: Answer) -> [String] {
     }
     defer { fleet.stop() }
     func refusal(_ encoder: String?) throws -> String {
-      var places = Library.Settings()
+      var places = Archive.Settings()
       places.folder = "/library"
       places.embeddingModel = encoder
       var settings = ServerSettings()
-      settings.library = try Library(places, files: SimulatedDisk(), now: { 1 })
+      settings.archive = try Archive(places, files: SimulatedDisk(), now: { 1 })
       let app = App(fleet, settings: settings)
       defer { app.finish(seconds: 1) }
       let store = try #require(try app.send("POST", "/v1/vector_stores", body: "{}").json["id"]?.stringValue)

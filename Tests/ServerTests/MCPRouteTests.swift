@@ -1,4 +1,4 @@
-// POST /mcp over a real library with scripted models: what a client's stores say, and requests that are taken back.
+// POST /mcp over a real archive with scripted models: what a client's stores say, and requests that are taken back.
 
 import HTTP
 import Inference

@@ -49,7 +49,7 @@ enum VerifyCommand {
           "the server skips these files and serves the others; restore them from a copy, or delete them.")
       if File.isDirectory(folder + "/library") {
         findings += found(
-          "files and vector stores", try Library.check(folder: folder + "/library"),
+          "files and vector stores", try Archive.check(folder: folder + "/library"),
           advice:
             "start the server on it: it keeps what is whole, makes again what it can, and says at each file what is lost."
         )

@@ -98,7 +98,7 @@ enum ServeCommand {
       settings.version = Version.text
       settings.store = try makeStore(flags, memory: models.ledger.limit)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
-      settings.library = try makeLibrary(flags, memory: models.ledger.limit)
+      settings.archive = try makeArchive(flags, memory: models.ledger.limit)
       settings.toolServers = try flags.toolServers(models.ledger)
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
@@ -138,8 +138,8 @@ enum ServeCommand {
   }
 
   /// Where files and vector stores are: in the state directory, or in a folder that goes with the process.
-  private static func makeLibrary(_ flags: ParsedFlags, memory: Int) throws -> Library {
-    var settings = Library.Settings()
+  private static func makeArchive(_ flags: ParsedFlags, memory: Int) throws -> Archive {
+    var settings = Archive.Settings()
     settings.memory = memory
     settings.folder = flags.text("state-dir").map { $0 + "/library" }
     settings.embeddingModel = flags.text("embedding-model")
@@ -148,7 +148,7 @@ enum ServeCommand {
     if let megabytes = flags.integer("storage-per-key") { settings.clientBytes = megabytes << 20 }
     settings.searches = flags.integer("search-slots") ?? settings.searches
     settings.searchSeconds = flags.decimal("search-timeout") ?? settings.searchSeconds
-    return try Library(settings)
+    return try Archive(settings)
   }
 
   /// The first signal lets running answers finish, the second ends the process, and so does the first while there is

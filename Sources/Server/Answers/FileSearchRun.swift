@@ -12,7 +12,7 @@ import Wire
 struct FileSearchRun {
   private let tool: FileSearchTool
   private let scope: RequestScope
-  private let library: Library
+  private let archive: Archive
   private let showsResults: Bool
   /// Searches that may still be made.
   private(set) var left: Int
@@ -40,12 +40,12 @@ struct FileSearchRun {
       request.tools.contains(where: { $0.name == FileSearchTool.name })
     else { return nil }
     (self.tool, self.scope) = (tool, scope)
-    library = try scope.server.library()
+    archive = try scope.server.archive()
     self.showsResults = showsResults
     left = min(Self.rounds, most ?? Self.rounds)
     for (id, path) in tool.stores {
       do throws(APIError) {
-        let store = try library.store(id, scope.client)
+        let store = try archive.store(id, scope.client)
         guard !store.record.isExpired(now: scope.settings.now()) else {
           throw .invalidValue(path, "the vector store has expired")
         }
@@ -55,7 +55,7 @@ struct FileSearchRun {
         throw error
       }
     }
-    _ = try scope.server.models.encoder(library.settings.embeddingModel, isBackground: false)
+    _ = try scope.server.models.encoder(archive.settings.embeddingModel, isBackground: false)
   }
 
   /// What the arguments of a call ask for.
@@ -130,15 +130,15 @@ struct FileSearchRun {
   private func found(_ queries: [String], _ isUnwanted: @escaping () -> Bool) throws(APIError)
     -> FoundPassages
   {
-    var stores: [Library.Store] = []
-    for (id, _) in tool.stores { stores.append(try library.store(id, scope.client)) }
+    var stores: [Archive.Store] = []
+    for (id, _) in tool.stores { stores.append(try archive.store(id, scope.client)) }
     var query = SearchQuery(queries)
     query.limit = tool.limit
     query.threshold = Float(tool.ranking.threshold)
     query.weights = tool.ranking.weights.map { HybridWeights(embedding: $0.embedding, text: $0.text) }
     let wishes = SearchWishes(
       filter: tool.filter, reranker: RerankerChoice(ranker: tool.ranking.ranker), tenant: scope.client.number)
-    return try library.search(stores, query, wishes, models: scope.server.models, isUnwanted: isUnwanted)
+    return try archive.search(stores, query, wishes, models: scope.server.models, isUnwanted: isUnwanted)
   }
 
   /// The citation of a passage by its number; nil for a file that is cited there already.

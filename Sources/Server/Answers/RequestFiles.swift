@@ -112,11 +112,11 @@ struct RequestFiles {
   // MARK: Bytes
 
   private func stored(_ id: String, _ field: String) throws(APIError) -> (FileRecord, [UInt8]) {
-    let library = try scope.server.library()
+    let archive = try scope.server.archive()
     do throws(APIError) {
-      let record = try library.file(id, scope.client)
+      let record = try archive.file(id, scope.client)
       try claim(2 * record.bytes, of: scope.memory)
-      return (record, try library.content(of: record))
+      return (record, try archive.content(of: record))
     } catch {
       var error = error
       error.param = field

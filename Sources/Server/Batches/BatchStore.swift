@@ -1,4 +1,4 @@
-// Batches of all clients: kept in the library's folder, given out request by request, and gone on with after a restart.
+// Batches of all clients: kept in the archive's folder, given out request by request, and gone on with after a restart.
 //
 //   batches/ID.json        what is known of it, and once more as ID.copy
 //   batches/ID.requests    its requests, one a line, while it is not over
@@ -89,19 +89,19 @@ final class BatchStore: Sendable {
   /// Faults of a file that are told.
   private static let mostFaults = 100
 
-  let library: Library
-  private var files: any FileSystem { library.files }
-  private var folder: String { library.folder + "/batches" }
+  let archive: Archive
+  private var files: any FileSystem { archive.files }
+  private var folder: String { archive.folder + "/batches" }
   private let state: Monitor<State>
   /// Held while an answer is written: lengths of the files that this process has written to, by their paths, without
   /// what a write has left that failed.
   private let writing = Monitor([String: Int]())
 
-  /// Reads what the library's folder holds.
-  init(_ library: Library) {
-    self.library = library
+  /// Reads what the archive's folder holds.
+  init(_ archive: Archive) {
+    self.archive = archive
     state = Monitor(State())
-    guard library.settings.folder != nil else { return }
+    guard archive.settings.folder != nil else { return }
     do throws(PlatformError) { try recover() } catch {
       Log.error("batches cannot be read", ["folder": folder, "error": "\(error)"])
     }
@@ -116,12 +116,12 @@ final class BatchStore: Sendable {
   private func recover() throws(PlatformError) {
     try files.makeFolder(folder)
     let names = try files.names(in: folder)
-    let gone = Set(Library.bases(names, [Library.gone]))
-    for base in gone { library.forget("batches", base, with: [".requests"] + Self.results) }
-    let known = Set(Library.bases(names, [Library.json, Library.copy])).subtracting(gone)
-    for base in Library.bases(names, [".requests"] + Self.results)
+    let gone = Set(Archive.bases(names, [Archive.gone]))
+    for base in gone { archive.forget("batches", base, with: [".requests"] + Self.results) }
+    let known = Set(Archive.bases(names, [Archive.json, Archive.copy])).subtracting(gone)
+    for base in Archive.bases(names, [".requests"] + Self.results)
     where !known.contains(base) && !gone.contains(base) {
-      let isLost = library.state.withLock { $0.lost.contains("batches/" + base) }
+      let isLost = archive.state.withLock { $0.lost.contains("batches/" + base) }
       guard isLost || names.contains(where: { name in Self.results.contains { name == base + $0 } }) else {
         // It was being begun.
         try files.remove(path(base, ".requests"))
@@ -130,11 +130,11 @@ final class BatchStore: Sendable {
       Log.error("a batch has lost its record", ["batch": base])
     }
     for base in known.sorted() {
-      let recorded = try library.readTwice("batches", base) { value in
+      let recorded = try archive.readTwice("batches", base) { value in
         RequestBatch(value).flatMap { $0.id == base ? $0 : nil }
       }
       guard let batch = recorded else { continue }
-      var entry = Entry(batch: batch, earliest: library.settings.uptime() + Self.grace)
+      var entry = Entry(batch: batch, earliest: archive.settings.uptime() + Self.grace)
       switch batch.phase {
       case .running: try resume(&entry)
       // All is written but its files.
@@ -143,7 +143,7 @@ final class BatchStore: Sendable {
       }
       entry.held = try bytes(of: entry)
       entry.batch.faults = []
-      library.count(entry.batch.holding + Holding(bytes: entry.held), of: batch.owner)
+      archive.count(entry.batch.holding + Holding(bytes: entry.held), of: batch.owner)
       let found = entry
       state.withLock { $0.entries[batch.id] = found }
     }
@@ -270,7 +270,7 @@ final class BatchStore: Sendable {
 
   /// Forgets those that ended long ago, by a clock that agrees with the newest.
   private func dropOld() {
-    let now = library.now()
+    let now = archive.now()
     let all = state.withLock { state in
       state.entries.values.map { ($0.batch, $0.batch.ended ?? $0.batch.created) }
     }
@@ -289,14 +289,14 @@ final class BatchStore: Sendable {
   func batch(_ id: String, _ api: RequestBatch.API, _ client: ClientIdentity) throws(APIError) -> RequestBatch
   {
     let found = state.withLock { $0.entries[id]?.batch }
-    guard let found, found.api == api, Library.sees(client, found.owner) else { throw .notFound("batch", id) }
+    guard let found, found.api == api, Archive.sees(client, found.owner) else { throw .notFound("batch", id) }
     return whole(found)
   }
 
   /// A batch with what is wrong with its file, which is on the disk alone.
   func whole(_ batch: RequestBatch) -> RequestBatch {
     guard batch.ending == .failed,
-      let stored = try? library.readTwice("batches", batch.id, RequestBatch.init)
+      let stored = try? archive.readTwice("batches", batch.id, RequestBatch.init)
     else { return batch }
     var whole = batch
     whole.faults = stored.faults
@@ -306,7 +306,7 @@ final class BatchStore: Sendable {
   /// A client's batches, the oldest first, not as a `whole`.
   func batches(_ api: RequestBatch.API, of client: ClientIdentity) -> [RequestBatch] {
     state.withLock { state in
-      state.entries.values.map(\.batch).filter { $0.api == api && Library.sees(client, $0.owner) }
+      state.entries.values.map(\.batch).filter { $0.api == api && Archive.sees(client, $0.owner) }
     }.sorted { ($0.created, $0.id) < ($1.created, $1.id) }
   }
 
@@ -326,7 +326,7 @@ final class BatchStore: Sendable {
   }
 
   private func readResults(_ id: String) throws(APIError) -> [SharedBytes?] {
-    try library.storing { () throws(PlatformError) in
+    try archive.storing { () throws(PlatformError) in
       [try present(path(id, Self.results[0])), try present(path(id, Self.results[1]))]
     }
   }
@@ -349,34 +349,34 @@ final class BatchStore: Sendable {
     var held = 0
     try takeRoom(for: batch)
     do throws(APIError) {
-      try library.storing { () throws(PlatformError) in
-        try library.makeFolders()
+      try archive.storing { () throws(PlatformError) in
+        try archive.makeFolders()
         try files.makeFolder(folder)
       }
       var batch = batch
       batch.total = try writeRequests(batch, &held, write)
       try hold(Self.bytesPerLine * batch.total, memory)
       let results = Self.bytesPerResult * batch.total
-      try library.reserve(Holding(bytes: results), for: batch.owner)
+      try archive.reserve(Holding(bytes: results), for: batch.owner)
       held += results
       let id = batch.id
-      let requests = try library.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
+      let requests = try archive.storing { () throws(PlatformError) -> Requests in try self.requests(of: id) }
       var entry = Entry(
         batch: batch, requests: requests, memory: memory,
-        earliest: library.settings.uptime() + Double(RequestBatch.window))
+        earliest: archive.settings.uptime() + Double(RequestBatch.window))
       entry.held = held
       try keep(entry)
     } catch {
       try? files.remove(path(batch.id, ".requests"))
-      library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
+      archive.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
       throw error
     }
   }
 
   /// Writes a batch that is new, or has changed, and shows it.
   private func keep(_ entry: Entry) throws(APIError) {
-    try library.changing { () throws(APIError) in
-      try library.write(entry.batch.record, "batches", entry.batch.id + ".json", twice: true)
+    try archive.changing { () throws(APIError) in
+      try archive.write(entry.batch.record, "batches", entry.batch.id + ".json", twice: true)
       state.update { state in
         state.entries[entry.batch.id] = entry
         state.entries[entry.batch.id]?.batch.faults = []
@@ -406,12 +406,12 @@ final class BatchStore: Sendable {
     }.sorted { ($0.ended ?? 0, $0.id) > ($1.ended ?? 0, $1.id) }
     while over.count >= Self.mostOver, let oldest = over.popLast() { try? remove(oldest) }
     do throws(APIError) {
-      try library.reserve(batch.holding, for: batch.owner)
+      try archive.reserve(batch.holding, for: batch.owner)
     } catch {
       // One for one: where others have the room it is not found here.
       guard let oldest = over.popLast() else { throw error }
       try? remove(oldest)
-      try library.reserve(batch.holding, for: batch.owner)
+      try archive.reserve(batch.holding, for: batch.owner)
     }
   }
 
@@ -432,13 +432,13 @@ final class BatchStore: Sendable {
     dropOld()
     try takeRoom(for: batch)
     do throws(APIError) {
-      try library.storing { () throws(PlatformError) in
-        try library.makeFolders()
+      try archive.storing { () throws(PlatformError) in
+        try archive.makeFolders()
         try files.makeFolder(folder)
       }
       try keep(Entry(batch: batch, earliest: 0))
     } catch {
-      library.count(Holding() - batch.holding, of: batch.owner)
+      archive.count(Holding() - batch.holding, of: batch.owner)
       throw error
     }
   }
@@ -456,14 +456,14 @@ final class BatchStore: Sendable {
     _ write: (_ line: (BatchLine) throws(APIError) -> Void) throws(APIError) -> Void
   ) throws(APIError) -> Int {
     let path = path(batch.id, ".requests")
-    let descriptor = try library.storing { () throws(PlatformError) in try files.create(path) }
+    let descriptor = try archive.storing { () throws(PlatformError) in try files.create(path) }
     defer { files.close(descriptor) }
     var (count, offset) = (0, 0)
     var part: [UInt8] = []
     func flush() throws(APIError) {
-      try library.reserve(Holding(bytes: part.count), for: batch.owner)
+      try archive.reserve(Holding(bytes: part.count), for: batch.owner)
       held += part.count
-      try library.storing { () throws(PlatformError) in
+      try archive.storing { () throws(PlatformError) in
         try files.write(part, to: descriptor, at: offset, path: path)
       }
       offset += part.count
@@ -476,7 +476,7 @@ final class BatchStore: Sendable {
       if part.count >= Self.partBytes { try flush() }
     }
     try flush()
-    try library.storing { () throws(PlatformError) in
+    try archive.storing { () throws(PlatformError) in
       try files.flush(descriptor, path: path)
       try files.synchronizeFolder(folder)
     }
@@ -490,7 +490,7 @@ final class BatchStore: Sendable {
         return nil
       }
       state.entries[batch.id]?.batch.ending = .cancelled
-      state.entries[batch.id]?.batch.stopped = library.now()
+      state.entries[batch.id]?.batch.stopped = archive.now()
       return state.entries[batch.id]?.batch
     }
     guard let changed else {
@@ -499,10 +499,10 @@ final class BatchStore: Sendable {
       }
       return now
     }
-    try library.changing { () throws(APIError) in
+    try archive.changing { () throws(APIError) in
       // Whoever makes its files meanwhile writes down why it ended too.
       guard state.withLock({ $0.entries[batch.id]?.batch.phase == .running }) else { return }
-      try library.write(changed.record, "batches", batch.id + ".json", twice: true)
+      try archive.write(changed.record, "batches", batch.id + ".json", twice: true)
     }
     return changed
   }
@@ -525,14 +525,14 @@ final class BatchStore: Sendable {
   ///
   /// - Throws: 404 where it is forgotten already.
   func remove(_ batch: RequestBatch) throws(APIError) {
-    try library.changing { () throws(APIError) in
+    try archive.changing { () throws(APIError) in
       guard let held = state.withLock({ $0.entries[batch.id]?.held }) else {
         throw .notFound("batch", batch.id)
       }
-      try library.bury("batches", batch.id)
+      try archive.bury("batches", batch.id)
       state.withLock { $0.entries[batch.id] = nil }
-      library.forget("batches", batch.id, with: [".requests"] + Self.results)
-      library.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
+      archive.forget("batches", batch.id, with: [".requests"] + Self.results)
+      archive.count(Holding() - batch.holding - Holding(bytes: held), of: batch.owner)
     }
   }
 
@@ -553,7 +553,7 @@ final class BatchStore: Sendable {
 
   /// Whether the answer to a request of this batch is of no use any more.
   func isUnwanted(_ id: String) -> Bool {
-    let (now, uptime) = (library.now(), library.settings.uptime())
+    let (now, uptime) = (archive.now(), archive.settings.uptime())
     return state.withLock { state in
       guard let entry = state.entries[id] else { return true }
       return state.isStopped || entry.batch.ending != nil || entry.isExpired(now, uptime)
@@ -570,7 +570,7 @@ final class BatchStore: Sendable {
   /// Waits for the next thing to do; nil when the server ends. Batches take turns, a request each.
   func next() -> Step? {
     while true {
-      let (now, uptime) = (library.now(), library.settings.uptime())
+      let (now, uptime) = (archive.now(), archive.settings.uptime())
       let found: Step?? = state.wait(until: Instant.now.adding(seconds: 1)) { state -> Step?? in
         if state.isStopped { return .some(nil) }
         return Self.take(&state, now: now, uptime).map { .some($0) }
@@ -627,12 +627,12 @@ final class BatchStore: Sendable {
     let line = line(outcome, work.batch, work.index, customID)
     let more = Holding(bytes: max(0, line.count - Self.bytesPerResult))
     if outcome.isSuccess, more.bytes > 0 {
-      try library.reserve(more, for: work.batch.owner)
+      try archive.reserve(more, for: work.batch.owner)
     } else {
-      library.count(more, of: work.batch.owner)
+      archive.count(more, of: work.batch.owner)
     }
     do throws(APIError) { try append(line, to: id, isSuccess: outcome.isSuccess) } catch {
-      library.count(Holding() - more, of: work.batch.owner)
+      archive.count(Holding() - more, of: work.batch.owner)
       throw error
     }
     state.update { $0.entries[id]?.held += more.bytes }
@@ -680,7 +680,7 @@ final class BatchStore: Sendable {
   private func unseal(_ id: String, _ ending: String) throws(APIError) {
     try writing.withLock { lengths throws(APIError) in
       let path = path(id, ending)
-      try library.storing { () throws(PlatformError) in
+      try archive.storing { () throws(PlatformError) in
         guard let content = try present(path) else { return }
         // Without what a write has left that failed.
         let lines = content.lines(takesRest: false).filter { $0.upperBound < lengths[path] ?? .max }
@@ -698,7 +698,7 @@ final class BatchStore: Sendable {
     let path = path(id, isSuccess ? ".output" : ".errors")
     try writing.withLock { lengths throws(APIError) in
       let end = try settle(path, &lengths)
-      try library.storing { () throws(PlatformError) in
+      try archive.storing { () throws(PlatformError) in
         let descriptor = try files.openToAppend(path).number
         defer { files.close(descriptor) }
         try files.write(line, to: descriptor, at: end, path: path)
@@ -712,7 +712,7 @@ final class BatchStore: Sendable {
   /// Cuts off what a write has left that failed; gives the file's length without it.
   private func settle(_ path: String, _ lengths: inout [String: Int]) throws(APIError) -> Int {
     let known = lengths[path]
-    let end = try library.storing { () throws(PlatformError) -> Int in
+    let end = try archive.storing { () throws(PlatformError) -> Int in
       let descriptor = try files.openToAppend(path)
       defer { files.close(descriptor.number) }
       let end = known ?? descriptor.count
@@ -736,7 +736,7 @@ final class BatchStore: Sendable {
     try keep(entry)
     for ending in Self.results { try unseal(batch.id, ending) }
     if batch.api == .openAI { try makeFiles(&batch) }
-    batch.ended = library.now()
+    batch.ended = archive.now()
     batch.phase = .ended
     var over = Entry(batch: batch, earliest: 0)
     if batch.api == .messages {
@@ -745,7 +745,7 @@ final class BatchStore: Sendable {
       over.batch.sums = RequestBatch.sums(found)
     }
     try keep(over)
-    library.count(Holding(bytes: over.held - entry.held), of: batch.owner)
+    archive.count(Holding(bytes: over.held - entry.held), of: batch.owner)
     try? files.remove(path(batch.id, ".requests"))
     Log.info(
       "a batch is over",
@@ -771,7 +771,7 @@ final class BatchStore: Sendable {
       try append(told, to: entry.batch.id, isSuccess: false)
       let more = max(0, told.count - Self.bytesPerResult)
       entry.held += more
-      library.count(Holding(bytes: more), of: entry.batch.owner)
+      archive.count(Holding(bytes: more), of: entry.batch.owner)
       entry.batch.counts.add(outcome)
       entry.isDone.insert(index)
       // Once written it is not written again, should a later one fail.
@@ -790,16 +790,16 @@ final class BatchStore: Sendable {
     for (ending, name) in [(".output", "output"), (".errors", "error")] {
       let path = path(batch.id, ending)
       let id = "file-\(name)\(suffix)"
-      let isThere = library.state.withLock { $0.files[id] != nil }
-      let bytes = try library.storing { () throws(PlatformError) in try present(path)?.count }
+      let isThere = archive.state.withLock { $0.files[id] != nil }
+      let bytes = try archive.storing { () throws(PlatformError) in try present(path)?.count }
       guard bytes != nil || isThere else { continue }
       if let bytes {
         var file = FileRecord(
-          id: id, owner: batch.owner, bytes: bytes, created: library.now(),
+          id: id, owner: batch.owner, bytes: bytes, created: archive.now(),
           name: "\(batch.id)_\(name).jsonl", purpose: "batch_output")
         file.contentType = "application/jsonl"
         file.expires = batch.outputSeconds.map { file.created + $0 }
-        try library.adopt(file, from: path)
+        try archive.adopt(file, from: path)
       }
       if ending == ".output" { batch.outputFile = id } else { batch.errorFile = id }
     }

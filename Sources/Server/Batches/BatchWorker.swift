@@ -111,13 +111,13 @@ final class BatchWorker: Sendable {
     guard let memory = claim(weight) else { return .short(bytes: weight) }
     let bytes = work.line
     let attempt = "\(work.batch.id).\(work.index)"
-    guard store.library.attempts.begin(attempt, isUnwanted: { self.store.isUnwanted(work.batch.id) }) else {
+    guard store.archive.attempts.begin(attempt, isUnwanted: { self.store.isUnwanted(work.batch.id) }) else {
       let error = APIError.internalError(Attempts.reason("answered this request"))
       guard fail(work, error) else { return .again }
-      store.library.attempts.end(attempt)
+      store.archive.attempts.end(attempt)
       return .done
     }
-    defer { store.library.attempts.end(attempt) }
+    defer { store.archive.attempts.end(attempt) }
     guard let line = BatchLine(sealed: bytes, of: work.batch.id),
       let request = try? Request(
         "POST", work.batch.endpoint, headers: ["content-type": "application/json"],

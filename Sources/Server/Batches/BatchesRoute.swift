@@ -31,17 +31,17 @@ struct BatchesRoute {
     let worker = try server.batches(worker)
     let creation = try BatchCreation(try http.jsonBody(context.memory))
     try server.ignore(creation.ignored, for: context)
-    let file = try server.library().file(creation.inputFile, context.client)
+    let file = try server.archive().file(creation.inputFile, context.client)
     guard file.purpose == "batch" else {
       throw .invalidValue("input_file_id", "the file's purpose is '\(file.purpose)', not 'batch'")
     }
     var batch = RequestBatch(
       id: "batch_" + server.settings.makeID(), api: .openAI, client: context.client,
-      created: worker.store.library.now(), endpoint: creation.endpoint)
+      created: worker.store.archive.now(), endpoint: creation.endpoint)
     batch.inputFile = file.id
     batch.metadata = creation.metadata
     batch.outputSeconds = creation.outputSeconds
-    let reader = try BatchFile(file, server.library(), endpoint: creation.endpoint, context.memory)
+    let reader = try BatchFile(file, server.archive(), endpoint: creation.endpoint, context.memory)
     if reader.faults.isEmpty {
       batch.model = reader.model
       try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in
@@ -104,9 +104,9 @@ private struct BatchFile {
   /// The model that the first request names.
   private(set) var model: String?
 
-  init(_ file: FileRecord, _ library: Library, endpoint: String, _ memory: MemoryLoan?) throws(APIError) {
+  init(_ file: FileRecord, _ archive: Archive, endpoint: String, _ memory: MemoryLoan?) throws(APIError) {
     self.endpoint = endpoint
-    let content = try library.mappedContent(of: file)
+    let content = try archive.mappedContent(of: file)
     self.content = content
     try check(memory)
   }
@@ -181,7 +181,7 @@ extension ServerContext {
   ///
   /// - Throws: 503 where its folder could not be used.
   func batches(_ worker: BatchWorker?) throws(APIError) -> BatchWorker {
-    _ = try library()
+    _ = try archive()
     guard let worker else { throw .internalError("there is nothing that answers batches") }
     return worker
   }

@@ -44,7 +44,7 @@ struct MessageBatchesRoute {
     try claim(BatchStore.writingBytes(lines: creation.lines.count), of: context.memory)
     var batch = RequestBatch(
       id: "msgbatch_" + server.settings.makeID(), api: .messages, client: context.client,
-      created: worker.store.library.now(), endpoint: "/v1/messages")
+      created: worker.store.archive.now(), endpoint: "/v1/messages")
     batch.model = creation.lines.first?.body["model"]?.stringValue
     try worker.store.add(batch, server.makeBatchLoan()) { write throws(APIError) in
       for line in creation.lines { try write(line) }

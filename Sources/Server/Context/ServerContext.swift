@@ -25,7 +25,7 @@ struct ServerContext: Sendable {
     var limits = RequestLimits()
     limits.refusesHostedTools = settings.refusesHostedTools
     limits.keptLines = settings.keptLines
-    if let library = settings.library { limits.fileBytes = library.settings.fileBytes }
+    if let archive = settings.archive { limits.fileBytes = archive.settings.fileBytes }
     self.limits = limits
     readAhead = settings.readAheadFolder.map { ReadAhead($0, models: models) }
     texts = TextDesk(ledger: models.ledger)

@@ -37,7 +37,7 @@ package struct ServerSettings: Sendable {
   /// Responses and conversations; in memory by default.
   package var store = ResponseStore()
   /// Files and vector stores; nil where there is no place for them.
-  package var library: Library?
+  package var archive: Archive?
   /// Where the prompts are noted that are computed while nobody waits; nil where none are.
   package var readAheadFolder: String?
   /// Silence on a stream after which a comment shows that it lives, seconds.
@@ -70,7 +70,7 @@ package struct ServerSettings: Sendable {
   package init() {}
 
   /// Whether what is acknowledged reaches the folders.
-  var storeHealth: StoreHealth { store.health + (library?.health ?? StoreHealth()) }
+  var storeHealth: StoreHealth { store.health + (archive?.health ?? StoreHealth()) }
 }
 
 private enum RandomID {

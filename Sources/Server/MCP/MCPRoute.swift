@@ -9,13 +9,13 @@ import Wire
 /// Nothing is kept between requests but which of them run, so that one can be taken back: a session is a name.
 struct MCPRoute {
   let server: ServerContext
-  let worker: LibraryWorker?
+  let worker: ArchiveWorker?
   /// Requests that run, by client, session and id, and whether each is taken back.
   private let running = Monitor<[ByteKey: Bool]>([:])
 
   private static let (sessionHeader, versionHeader) = ("mcp-session-id", "mcp-protocol-version")
 
-  static func table(_ server: ServerContext, _ worker: LibraryWorker?) -> RouteTable {
+  static func table(_ server: ServerContext, _ worker: ArchiveWorker?) -> RouteTable {
     let route = MCPRoute(server: server, worker: worker)
     return RouteTable(
       .mcp,

@@ -12,7 +12,7 @@ import Wire
 /// For one request.
 struct StoreNotes: NoteSource {
   let server: ServerContext
-  let worker: LibraryWorker?
+  let worker: ArchiveWorker?
   let client: ClientIdentity
   let peer: Endpoint
   let memory: MemoryLoan?
@@ -22,7 +22,7 @@ struct StoreNotes: NoteSource {
   /// A note as it is listed, in bytes.
   private static let listedBytes = 1_500
 
-  /// What the library does for the request, with its errors as a model reads them.
+  /// What the archive does for the request, with its errors as a model reads them.
   private func asking<Result>(
     _ work: MCPWork, _ body: () throws(APIError) -> Result
   ) throws(NoteError) -> Result {
@@ -33,9 +33,9 @@ struct StoreNotes: NoteSource {
     }
   }
 
-  private func stores() throws(APIError) -> [(store: Library.Store, name: String)] {
+  private func stores() throws(APIError) -> [(store: Archive.Store, name: String)] {
     let now = server.settings.now()
-    let stores = try server.library().stores(of: client).filter { !$0.record.isExpired(now: now) }
+    let stores = try server.archive().stores(of: client).filter { !$0.record.isExpired(now: now) }
     var counts: [ByteKey: Int] = [:]
     for store in stores { counts[ByteKey(store.record.name), default: 0] += 1 }
     return stores.map { store in
@@ -56,14 +56,14 @@ struct StoreNotes: NoteSource {
 
   func notes(_ work: MCPWork) throws(NoteError) -> [Note] {
     try asking(work) { () throws(APIError) in
-      let library = try server.library()
+      let archive = try server.archive()
       var notes: [Note] = []
       for (store, folder) in try stores() {
         let entries = store.entries.values.filter { $0.status == .completed }
         try claim(entries.count * Self.listedBytes, of: memory)
         for entry in entries.sorted(by: { ($0.created, $0.file) < ($1.created, $1.file) }) {
-          // Its store knows a file longer than the library does.
-          let file = try? library.file(entry.file, client)
+          // Its store knows a file longer than the archive does.
+          let file = try? archive.file(entry.file, client)
           notes.append(
             note(store.record.id, entry.file, file?.name ?? entry.file, folder, file?.bytes ?? entry.bytes))
         }
@@ -79,8 +79,8 @@ struct StoreNotes: NoteSource {
       // Passages, which may overlap, the text, and the answer with it.
       try claim(10 * note.bytes, of: memory)
       do {
-        let index = try server.library().openIndex(parts[0])
-        return String(decoding: Library.text(try index?.view.passages(of: parts[1]) ?? []), as: UTF8.self)
+        let index = try server.archive().openIndex(parts[0])
+        return String(decoding: Archive.text(try index?.view.passages(of: parts[1]) ?? []), as: UTF8.self)
       } catch let error as IndexError {
         throw APIError(indexing: error)
       } catch {
@@ -100,7 +100,7 @@ struct StoreNotes: NoteSource {
       var query = SearchQuery([question])
       query.limit = limit
       query.explains = true
-      let found = try server.library().search(
+      let found = try server.archive().search(
         stores.map(\.store), query, SearchWishes(tenant: client.number), models: server.models,
         isUnwanted: work.isUnwanted)
       worker?.resume()
@@ -117,7 +117,7 @@ struct StoreNotes: NoteSource {
 
   /// Nil where the lines of the text are not those of the file.
   private func place(of passage: FoundPassage, at offset: Int) -> NotePlace? {
-    guard let library = try? server.library(), let index = try? library.openIndex(passage.store) else {
+    guard let archive = try? server.archive(), let index = try? archive.openIndex(passage.store) else {
       return nil
     }
     var places = FilePlaces("", view: index.view)

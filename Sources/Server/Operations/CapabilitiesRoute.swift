@@ -65,7 +65,7 @@ struct CapabilitiesRoute {
 
   /// Whether files can be searched.
   private static func searches(_ server: ServerContext) -> Bool {
-    server.settings.library != nil
+    server.settings.archive != nil
       && server.models.statuses.contains { $0.source.makes(scores: false, $0.model?.loaded) }
   }
 

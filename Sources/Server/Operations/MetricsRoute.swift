@@ -21,7 +21,7 @@ struct MetricsRoute {
   private let memory: MemoryLedger.Snapshot
   private let store: StoreHealth
   /// What searches and indexing have done; set before `write`.
-  var library = LibraryFacts()
+  var archive = ArchiveFacts()
   private var out = MetricsText()
 
   static func table(_ server: ServerContext) -> RouteTable {
@@ -46,7 +46,7 @@ struct MetricsRoute {
       encoders: server.models.statuses.compactMap { status in
         status.model?.loaded.embedder.map { (status.source.id, $0.service.embeddingStatistics) }
       }, memory: server.models.ledger.snapshot(), store: server.settings.storeHealth)
-    route.library = server.settings.library?.facts ?? LibraryFacts()
+    route.archive = server.settings.archive?.facts ?? ArchiveFacts()
     return Response(contentType: MetricsText.contentType, bytes: Array(route.write().utf8))
   }
 
@@ -68,7 +68,7 @@ struct MetricsRoute {
     writeHistograms()
     writeOwn()
     writeStore()
-    writeLibrary()
+    writeArchive()
     writeMemory()
     writeProcess(.now)
     return out.text
@@ -277,8 +277,8 @@ struct MetricsRoute {
     out.sample(store.lost)
   }
 
-  private mutating func writeLibrary() {
-    let counts = library.counts
+  private mutating func writeArchive() {
+    let counts = archive.counts
     out.begin("mlxserve_search_seconds", .histogram, "Time of searches in vector stores, by phase.")
     for phase in SearchTimes().phases.map(\.name) + ["all"] {
       out.sample(counts.seconds[phase] ?? Histogram(bounds: Histogram.searchSeconds), [("phase", phase)])
@@ -322,24 +322,24 @@ struct MetricsRoute {
       out.sample(counts.failures[code] ?? 0, [("code", code)])
     }
     out.begin("mlxserve_index_queue_files", .gauge, "Files that wait to be indexed.")
-    out.sample(library.waiting)
+    out.sample(archive.waiting)
     out.begin("mlxserve_index_bytes", .gauge, "Bytes of open indexes, in mapped files and in memory.")
-    out.sample(library.fileBytes, [("kind", "file")])
-    out.sample(library.sideBytes, [("kind", "sentences")])
-    out.sample(library.memoryBytes, [("kind", "memory")])
+    out.sample(archive.fileBytes, [("kind", "file")])
+    out.sample(archive.sideBytes, [("kind", "sentences")])
+    out.sample(archive.memoryBytes, [("kind", "memory")])
     out.begin("mlxserve_index_read_chunks", .gauge, "Chunks of open indexes whose sentences are kept.")
-    out.sample(library.readChunks)
+    out.sample(archive.readChunks)
     out.begin("mlxserve_index_unread_stores", .gauge, "Stores with sentences that are to be read yet.")
-    out.sample(library.unread)
+    out.sample(archive.unread)
     out.begin("mlxserve_index_wal_bytes", .gauge, "Bytes of the logs of open indexes.")
-    out.sample(library.logBytes)
+    out.sample(archive.logBytes)
     out.begin("mlxserve_index_compactions_total", .counter, "Times that files of an index were written.")
     out.sample(counts.compactions)
     // Not `mlxserve_index_chunks`: clients of Prometheus take that for the family of the counter above.
     out.begin("mlxserve_index_store_chunks", .gauge, "Chunks of open indexes, of at most 100 stores.")
-    for (store, count) in library.chunks { out.sample(count, [("store", store)]) }
+    for (store, count) in archive.chunks { out.sample(count, [("store", store)]) }
     out.begin("mlxserve_index_rebuild_progress", .gauge, "How far an index for another model is, 0 to 1.")
-    for (store, share) in library.rebuilding { out.sample(share, [("store", store)]) }
+    for (store, share) in archive.rebuilding { out.sample(share, [("store", store)]) }
   }
 
   /// The account that admission goes by, next to what the system says of the process.

@@ -14,7 +14,7 @@ struct Inventory {
   typealias Change = (name: String, version: Int?)
 
   static let name = "inventory"
-  /// What versions of the library without an inventory wrote as the version of each record.
+  /// What versions of the archive without an inventory wrote as the version of each record.
   static let before = 1
   /// Lines that say nothing any more, beside as many as there are records, before the list is written anew.
   private static let mostStale = 1_000

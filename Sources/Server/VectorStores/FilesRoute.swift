@@ -34,11 +34,11 @@ struct FilesRoute {
   }
 
   private func file(_ http: Request, _ context: ConnectionContext) throws(APIError) -> FileRecord {
-    try server.library().file(http.parameter("id") ?? "", context.client)
+    try server.archive().file(http.parameter("id") ?? "", context.client)
   }
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let library = try server.library()
+    let archive = try server.archive()
     let parts = try http.form("A file is sent as multipart/form-data with 'file' and 'purpose'.")
     func text(_ name: String) -> String? {
       parts.first { $0.name == name }.map { String(decoding: $0.body, as: UTF8.self) }
@@ -49,12 +49,12 @@ struct FilesRoute {
       throw .missing("purpose")
     }
     try Self.check(purpose: purpose)
-    guard file.body.count <= library.settings.fileBytes else {
-      throw .fileTooLarge(file.body.count, library, param: "file")
+    guard file.body.count <= archive.settings.fileBytes else {
+      throw .fileTooLarge(file.body.count, archive, param: "file")
     }
     let created = server.settings.now()
     var record = FileRecord(
-      id: "file-" + server.settings.makeID(), owner: Library.owner(context.client), bytes: file.body.count,
+      id: "file-" + server.settings.makeID(), owner: Archive.owner(context.client), bytes: file.body.count,
       created: created, name: Self.safeName(file.filename ?? ""), purpose: purpose)
     record.contentType = Self.safeType(file.contentType)
     // Anthropic's way to say it, and OpenAI's.
@@ -64,7 +64,7 @@ struct FilesRoute {
       } else {
         try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
       }
-    try library.add(record, file.body)
+    try archive.add(record, file.body)
     return Response(json: record.json(for: http))
   }
 
@@ -117,7 +117,7 @@ struct FilesRoute {
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let purpose = http.query("purpose")
-    let files = try server.library().files(of: context.client).filter {
+    let files = try server.archive().files(of: context.client).filter {
       purpose == nil || $0.purpose == purpose
     }
     try claim(files.count * FileRecord.jsonByteCount, of: context.memory)
@@ -152,7 +152,7 @@ struct FilesRoute {
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let file = try file(http, context)
-    let content = try server.library().mappedContent(of: file)
+    let content = try server.archive().mappedContent(of: file)
     var response = Response(contentType: file.contentType, files: [content].compactMap(\.self))
     // Nothing of a client's runs on the server's origin.
     response.headers.add("content-disposition", "attachment")
@@ -161,7 +161,7 @@ struct FilesRoute {
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let file = try file(http, context)
-    try server.library().remove(file)
+    try server.archive().remove(file)
     return Response(
       json: http.isMessagesClient
         ? ["id": .string(file.id), "type": "file_deleted"]
@@ -191,11 +191,11 @@ extension Request {
 }
 
 extension APIError {
-  static func fileTooLarge(_ bytes: Int, _ library: Library, param: String) -> APIError {
+  static func fileTooLarge(_ bytes: Int, _ archive: Archive, param: String) -> APIError {
     APIError(
       status: 413, code: "file_too_large", param: param,
       message:
-        "The file has \(bytes) bytes; at most \(library.settings.fileBytes) are taken (--max-file-bytes).")
+        "The file has \(bytes) bytes; at most \(archive.settings.fileBytes) are taken (--max-file-bytes).")
   }
 }
 
@@ -203,13 +203,13 @@ extension ServerContext {
   /// What clients search in.
   ///
   /// - Throws: 503 where its folder could not be used.
-  func library() throws(APIError) -> Library {
-    guard let library = settings.library else {
+  func archive() throws(APIError) -> Archive {
+    guard let archive = settings.archive else {
       throw APIError(
         status: 503, type: "server_error", code: "storage_failed",
         message: "The server has no place for files; see its log.")
     }
-    return library
+    return archive
   }
 }
 

@@ -8,7 +8,7 @@ import Wire
 
 struct StoreFilesRoute {
   let server: ServerContext
-  let worker: LibraryWorker?
+  let worker: ArchiveWorker?
 
   func routes(_ one: String) -> [Route] {
     let (files, batches) = (one + "/files", one + "/file_batches")
@@ -49,8 +49,8 @@ struct StoreFilesRoute {
     ]
   }
 
-  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Library.Store {
-    try server.library().store(http.parameter("id") ?? "", context.client)
+  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Archive.Store {
+    try server.archive().store(http.parameter("id") ?? "", context.client)
   }
 
   private func entry(_ http: Request, _ context: ConnectionContext) throws(APIError) -> EntryRecord {
@@ -77,10 +77,10 @@ struct StoreFilesRoute {
   }
 
   private func new(
-    _ request: StoreFileRequest, _ store: Library.Store, _ context: ConnectionContext, batch: String?
+    _ request: StoreFileRequest, _ store: Archive.Store, _ context: ConnectionContext, batch: String?
   ) throws(APIError) -> EntryRecord {
     do throws(APIError) {
-      let file = try server.library().file(request.fileID, context.client)
+      let file = try server.archive().file(request.fileID, context.client)
       var entry = EntryRecord(file: file.id, store: store.record.id, created: server.settings.now())
       entry.attributes = request.attributes ?? JSONObject()
       entry.strategy = request.strategy
@@ -98,9 +98,9 @@ struct StoreFilesRoute {
     let body = try server.read(StoreFileRequest.self, http, context)
     let entry = try new(body, store, context, batch: nil)
     try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
-    try server.library().add([entry], batch: nil, key: context.client.key)
+    try server.archive().add([entry], batch: nil, key: context.client.key)
     worker?.start()
-    let now = try server.library().store(store.record.id, context.client).entries[entry.file]
+    let now = try server.archive().store(store.record.id, context.client).entries[entry.file]
     return answer(now ?? entry)
   }
 
@@ -133,7 +133,7 @@ struct StoreFilesRoute {
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
     let body = try server.read(AttributesRequest.self, http, context)
-    let changed = try server.library().changeEntry(entry.file, store: entry.store) {
+    let changed = try server.archive().changeEntry(entry.file, store: entry.store) {
       $0.attributes = body.attributes
     }
     guard let changed else { throw .notFound("file in the vector store", entry.file) }
@@ -142,7 +142,7 @@ struct StoreFilesRoute {
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let entry = try entry(http, context)
-    guard try server.library().removeEntry(entry.file, store: entry.store) else {
+    guard try server.archive().removeEntry(entry.file, store: entry.store) else {
       throw .notFound("file in the vector store", entry.file)
     }
     return Response(json: ["id": .string(entry.file), "object": "vector_store.file.deleted", "deleted": true])
@@ -154,8 +154,8 @@ struct StoreFilesRoute {
     try claim(10 * entry.bytes, of: context.memory)
     var text: [UInt8] = []
     do {
-      if let index = try server.library().openIndex(entry.store) {
-        text = Library.text(try index.view.passages(of: entry.file))
+      if let index = try server.archive().openIndex(entry.store) {
+        text = Archive.text(try index.view.passages(of: entry.file))
       }
     } catch let error as IndexError {
       throw APIError(indexing: error)
@@ -186,10 +186,10 @@ struct StoreFilesRoute {
     let batch = BatchRecord(
       id: id, store: store.record.id, created: server.settings.now(), files: entries.map(\.file))
     try claim(EntryRecord.bytesToAdd(entries) + 4 * batch.byteCount, of: context.memory)
-    try server.library().add(entries, batch: batch, key: context.client.key)
+    try server.archive().add(entries, batch: batch, key: context.client.key)
     server.models.observe()
     worker?.start()
-    let now = try server.library().store(store.record.id, context.client).entries
+    let now = try server.archive().store(store.record.id, context.client).entries
     var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
     response.askAgainSoon()
     return response
@@ -204,7 +204,7 @@ struct StoreFilesRoute {
 
   private func cancelBatch(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let (found, _) = try batch(http, context)
-    try server.library().cancel(found)
+    try server.archive().cancel(found)
     let (batch, entries) = try batch(http, context)
     return Response(json: batch.json(entries))
   }

@@ -29,43 +29,43 @@ struct UploadsRoute {
   }
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let library = try server.library()
+    let archive = try server.archive()
     let body = try server.read(UploadRequest.self, http, context)
     try FilesRoute.check(purpose: body.purpose)
-    guard body.bytes <= library.settings.fileBytes else {
-      throw .fileTooLarge(body.bytes, library, param: "bytes")
+    guard body.bytes <= archive.settings.fileBytes else {
+      throw .fileTooLarge(body.bytes, archive, param: "bytes")
     }
     let created = server.settings.now()
     var upload = Upload(
-      id: "upload_" + server.settings.makeID(), owner: Library.owner(context.client), created: created,
+      id: "upload_" + server.settings.makeID(), owner: Archive.owner(context.client), created: created,
       bytes: body.bytes, name: FilesRoute.safeName(body.name), type: body.type, purpose: body.purpose)
     upload.fileExpiry = body.expirySeconds
-    guard try library.begin(upload) else {
+    guard try archive.begin(upload) else {
       throw APIError(
         status: 400, code: "upload_limit_exceeded",
-        message: "There are \(Library.uploadsPerClient) uploads already: complete or cancel one first.")
+        message: "There are \(Archive.uploadsPerClient) uploads already: complete or cancel one first.")
     }
     return Response(json: upload.json(status: "pending", file: nil))
   }
 
-  private func upload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (Library, Upload) {
-    let library = try server.library()
+  private func upload(_ http: Request, _ context: ConnectionContext) throws(APIError) -> (Archive, Upload) {
+    let archive = try server.archive()
     let id = http.parameter("id") ?? ""
-    guard let upload = library.upload(id, owner: Library.owner(context.client)) else {
+    guard let upload = archive.upload(id, owner: Archive.owner(context.client)) else {
       throw .notFound("pending upload", id)
     }
-    return (library, upload)
+    return (archive, upload)
   }
 
   private func add(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let (library, upload) = try upload(http, context)
+    let (archive, upload) = try upload(http, context)
     guard
       let part = try http.form("A part is sent as multipart/form-data with 'data'.").first(where: {
         $0.name == "data"
       })
     else { throw .missing("data") }
     let id = "part_" + server.settings.makeID()
-    guard try library.add(part: id, part.body, to: upload) else {
+    guard try archive.add(part: id, part.body, to: upload) else {
       throw .invalidValue(
         "data", "the parts have more than the \(upload.bytes) bytes of the upload, or are too many")
     }
@@ -77,7 +77,7 @@ struct UploadsRoute {
   }
 
   private func complete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let (library, upload) = try upload(http, context)
+    let (archive, upload) = try upload(http, context)
     let body = try server.read(UploadCompletion.self, http, context)
     for (index, id) in body.parts.enumerated() where upload.parts[id] == nil {
       throw .invalidValue("part_ids[\(index)]", "the upload has no such part")
@@ -87,23 +87,23 @@ struct UploadsRoute {
       throw .invalidValue(
         "part_ids", "the parts have \(count) bytes, and the upload promised \(upload.bytes)")
     }
-    guard library.setCompleting(upload.id, true) else { throw .notFound("pending upload", upload.id) }
+    guard archive.setCompleting(upload.id, true) else { throw .notFound("pending upload", upload.id) }
     do throws(APIError) {
-      let record = try file(of: upload, body, count, library, context)
+      let record = try file(of: upload, body, count, archive, context)
       return Response(json: upload.json(status: "completed", file: record))
     } catch {
-      _ = library.setCompleting(upload.id, false)
+      _ = archive.setCompleting(upload.id, false)
       throw error
     }
   }
 
   /// The file of an upload, in the room that was promised for it.
   private func file(
-    of upload: Upload, _ body: UploadCompletion, _ count: Int, _ library: Library,
+    of upload: Upload, _ body: UploadCompletion, _ count: Int, _ archive: Archive,
     _ context: ConnectionContext
   ) throws(APIError) -> FileRecord {
     try claim(count, of: context.memory)
-    let content = try storing { () throws(PlatformError) in try library.content(ofParts: body.parts) }
+    let content = try storing { () throws(PlatformError) in try archive.content(ofParts: body.parts) }
     if let digest = body.md5, digest.lowercased() != MD5.hexadecimal(content) {
       throw .invalidValue("md5", "it is not that of the parts in this order")
     }
@@ -113,14 +113,14 @@ struct UploadsRoute {
     record.contentType = FilesRoute.safeType(upload.type)
     record.expires = upload.fileExpiry.map { record.created + $0 }
     let promised = Holding(bytes: count, files: 1)
-    try library.add(record, content, inPlaceOf: promised)
-    library.end(upload.id, keeping: promised)
+    try archive.add(record, content, inPlaceOf: promised)
+    archive.end(upload.id, keeping: promised)
     return record
   }
 
   private func cancel(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let (library, upload) = try upload(http, context)
-    library.end(upload.id)
+    let (archive, upload) = try upload(http, context)
+    archive.end(upload.id)
     return Response(json: upload.json(status: "cancelled", file: nil))
   }
 }

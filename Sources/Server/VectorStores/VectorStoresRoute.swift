@@ -9,9 +9,9 @@ import Wire
 
 struct VectorStoresRoute {
   let server: ServerContext
-  let worker: LibraryWorker?
+  let worker: ArchiveWorker?
 
-  static func table(_ server: ServerContext, _ worker: LibraryWorker?) -> RouteTable {
+  static func table(_ server: ServerContext, _ worker: ArchiveWorker?) -> RouteTable {
     let route = VectorStoresRoute(server: server, worker: worker)
     let all = "/v1/vector_stores"
     let one = all + "/:id"
@@ -42,21 +42,21 @@ struct VectorStoresRoute {
       ] + files.routes(one))
   }
 
-  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Library.Store {
-    try server.library().store(http.parameter("id") ?? "", context.client)
+  private func store(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Archive.Store {
+    try server.archive().store(http.parameter("id") ?? "", context.client)
   }
 
-  private func object(_ store: Library.Store) -> JSONValue {
+  private func object(_ store: Archive.Store) -> JSONValue {
     store.record.json(Array(store.entries.values), now: server.settings.now())
   }
 
   private func create(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let library = try server.library()
+    let archive = try server.archive()
     let body = try server.read(VectorStoreRequest.self, http, context, isOptional: true)
     var ids: [String] = []
     var seen: Set<String> = []
     for (index, id) in body.fileIDs.enumerated() {
-      do throws(APIError) { _ = try library.file(id, context.client) } catch {
+      do throws(APIError) { _ = try archive.file(id, context.client) } catch {
         var error = error
         error.param = "file_ids[\(index)]"
         throw error
@@ -66,7 +66,7 @@ struct VectorStoresRoute {
     }
     let created = server.settings.now()
     var record = StoreRecord(
-      id: "vs_" + server.settings.makeID(), owner: Library.owner(context.client), created: created)
+      id: "vs_" + server.settings.makeID(), owner: Archive.owner(context.client), created: created)
     record.name = body.name ?? ""
     record.description = body.description
     record.metadata = body.metadata ?? JSONObject()
@@ -78,19 +78,19 @@ struct VectorStoresRoute {
       return entry
     }
     try claim(EntryRecord.bytesToAdd(entries), of: context.memory)
-    try library.add(record)
-    do throws(APIError) { try library.add(entries, batch: nil, key: context.client.key) } catch {
+    try archive.add(record)
+    do throws(APIError) { try archive.add(entries, batch: nil, key: context.client.key) } catch {
       // A file was deleted meanwhile: what is refused leaves nothing.
-      try? library.removeStore(record.id)
+      try? archive.removeStore(record.id)
       throw error
     }
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
-    return Response(json: object(try library.store(record.id, context.client)))
+    return Response(json: object(try archive.store(record.id, context.client)))
   }
 
   private func list(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    let stores = try server.library().stores(of: context.client)
+    let stores = try server.archive().stores(of: context.client)
     return Response(json: try http.listPage(stores.map(\.record.id)) { object(stores[$0]) })
   }
 
@@ -104,19 +104,19 @@ struct VectorStoresRoute {
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
     let body = try server.read(VectorStoreRequest.self, http, context, isOptional: true)
-    let changed = try server.library().change(store.record.id) { record in
+    let changed = try server.archive().change(store.record.id) { record in
       if let name = body.name { record.name = name }
       if let metadata = body.metadata { record.metadata = metadata }
       if body.namesExpiry { record.expiry = body.expiry }
     }
     // One that has ended the server too often is not tried by itself.
-    try server.library().attempts.end("rebuild." + store.record.id)
+    try server.archive().attempts.end("rebuild." + store.record.id)
     return Response(json: object(changed))
   }
 
   private func delete(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let id = try store(http, context).record.id
-    try server.library().removeStore(id)
+    try server.archive().removeStore(id)
     return Response(json: ["id": .string(id), "object": "vector_store.deleted", "deleted": true])
   }
 
@@ -134,7 +134,7 @@ struct VectorStoresRoute {
     let wishes = SearchWishes(
       filter: body.filter, reranker: RerankerChoice(ranker: body.ranking.ranker),
       tenant: context.client.number, session: http.headers["x-search-session"])
-    let found = try server.library().search(
+    let found = try server.archive().search(
       [store], query, wishes, models: server.models, isUnwanted: context.isClientGone)
     worker?.resume()
     // Each text as a value and in the answer.

@@ -1,4 +1,4 @@
-// What a start reads of a library's folder, and how what is damaged of it is made again or told.
+// What a start reads of an archive's folder, and how what is damaged of it is made again or told.
 //
 // Records of files, stores and batches of requests are written twice, as NAME.json and NAME.copy; an entry that is lost is
 // failed, with that reason, and a batch of files is made of its entries. The inventory says what is lost. What is deleted gets the
@@ -12,7 +12,7 @@ import Search
 import Vectors
 import Wire
 
-extension Library {
+extension Archive {
   static let (json, copy, gone) = (".json", ".copy", ".gone")
 
   /// Why an entry whose record is lost is not searched: nobody knows its attributes any more.
@@ -136,7 +136,7 @@ extension Library {
 
   // MARK: The start
 
-  /// The versions of the records that are in a library's folder, as far as their beginnings say, by places and names. One that is
+  /// The versions of the records that are in an archive's folder, as far as their beginnings say, by places and names. One that is
   /// being deleted counts.
   static func versions(_ folder: String, files: any FileSystem) throws(PlatformError) -> [String: Int?] {
     var found: [String: Int?] = [:]
@@ -396,6 +396,6 @@ extension EntryRecord {
   fileprivate init(lost file: String, of store: StoreRecord, created: Int?) {
     self.init(file: file, store: store.id, created: created ?? store.created)
     status = .failed
-    error = ("server_error", Library.lostEntry)
+    error = ("server_error", Archive.lostEntry)
   }
 }

@@ -16,7 +16,7 @@ import Vectors
 import Wire
 
 /// Everything that clients search in.
-package final class Library: Sendable {
+package final class Archive: Sendable {
   /// Bounds of what clients may keep, and where it is.
   package struct Settings: Sendable {
     /// Nil for a folder of the process's own, gone with it.
@@ -126,7 +126,7 @@ package final class Library: Sendable {
     var sessions: [ByteKey: Int] = [:]
     /// Stores whose indexes are being built for another model.
     var rebuilding: Set<String> = []
-    var counts = LibraryCounts()
+    var counts = ArchiveCounts()
     var health = StoreHealth()
     /// The version of the next record.
     var nextVersion = 1
@@ -782,15 +782,15 @@ package final class Library: Sendable {
   }
 }
 
-extension Library {
+extension Archive {
   /// What it has done and holds, at one moment.
-  var facts: LibraryFacts {
+  var facts: ArchiveFacts {
     let (counts, waiting, unread, open) = state.withLock { state in
       (
         state.counts, state.queue.count, state.unread.count, state.stores.sorted { $0.key < $1.key }
       )
     }
-    var facts = LibraryFacts(counts: counts, waiting: waiting, unread: unread)
+    var facts = ArchiveFacts(counts: counts, waiting: waiting, unread: unread)
     for (id, store) in open {
       for index in store.openIndexes {
         let view = index.view
@@ -800,7 +800,7 @@ extension Library {
         facts.memoryBytes += view.memoryBytes
         facts.logBytes += index.logBytes
       }
-      guard facts.chunks.count < LibraryFacts.mostStores, let index = store.index else { continue }
+      guard facts.chunks.count < ArchiveFacts.mostStores, let index = store.index else { continue }
       let view = index.view
       facts.chunks.append((id, view.passageCount))
       if let next = store.next {
@@ -812,12 +812,12 @@ extension Library {
   }
 }
 
-/// What /metrics tells of a library.
-struct LibraryFacts: Sendable {
+/// What /metrics tells of an archive.
+struct ArchiveFacts: Sendable {
   /// Stores that are told one by one.
   static let mostStores = 100
 
-  var counts = LibraryCounts()
+  var counts = ArchiveCounts()
   /// Files that wait to be indexed.
   var waiting = 0
   /// Stores whose sentences are to be read.
@@ -836,8 +836,8 @@ struct LibraryFacts: Sendable {
   var rebuilding: [(store: String, share: Double)] = []
 }
 
-/// What the library has done, for /metrics.
-struct LibraryCounts: Sendable, Equatable {
+/// What the archive has done, for /metrics.
+struct ArchiveCounts: Sendable, Equatable {
   var indexedFiles = 0
   var indexedChunks = 0
   var failures: [String: Int] = [:]

@@ -6,14 +6,14 @@ package import Platform
 import Vectors
 import Wire
 
-extension Library {
-  /// Reads everything below the folder of a library.
+extension Archive {
+  /// Reads everything below the folder of an archive.
   ///
   /// - Throws: when a folder cannot be listed.
   package static func check(
     folder: String, files: any FileSystem = SystemFiles()
   ) throws(PlatformError) -> FolderReport {
-    var check = LibraryCheck(folder: folder, files: files)
+    var check = ArchiveCheck(folder: folder, files: files)
     let inventory = try Inventory.check(folder: folder, files: files, unlisted: Inventory.before) {
       () throws(PlatformError) in
       try versions(folder, files: files)
@@ -34,7 +34,7 @@ extension Library {
 }
 
 /// Looks at one folder after another. A server may work in them: what is missing is looked for once more before it is told.
-private struct LibraryCheck {
+private struct ArchiveCheck {
   let folder: String
   let files: any FileSystem
   var report = FolderReport()
@@ -65,7 +65,7 @@ private struct LibraryCheck {
 
   /// The files of some endings that are still there.
   mutating func contents(
-    _ place: String, _ endings: [String], limit: Int = Library.recordBytes
+    _ place: String, _ endings: [String], limit: Int = Archive.recordBytes
   ) throws(PlatformError) -> [(name: String, bytes: [UInt8])] {
     var found: [(String, [UInt8])] = []
     for name in try names(place) where endings.contains(where: name.hasSuffix) {
@@ -88,10 +88,10 @@ private struct LibraryCheck {
     _ place: String, isTwice: Bool, only name: String? = nil, _ make: (JSONValue, _ base: String) -> Record?
   ) throws(PlatformError) -> [(base: String, record: Record)] {
     var found: [String: (version: Int, record: Record)] = [:]
-    let endings = [Library.json] + (isTwice ? [Library.copy] : [])
-    let gone = Set(Library.bases(try names(place), [Library.gone]))
+    let endings = [Archive.json] + (isTwice ? [Archive.copy] : [])
+    let gone = Set(Archive.bases(try names(place), [Archive.gone]))
     for (file, bytes) in try contents(place, endings.map { (name ?? "") + $0 }) {
-      let base = Library.bases([file], endings).first ?? ""
+      let base = Archive.bases([file], endings).first ?? ""
       let path = "\(place)/\(file)"
       do {
         let value = try SealedRecord.record(bytes, path: folder + "/" + path)
@@ -101,7 +101,7 @@ private struct LibraryCheck {
         }
         let version = SealedRecord.version(bytes) ?? 0
         if version >= found[base]?.version ?? 0 { found[base] = (version, record) }
-        if file.hasSuffix(Library.json) { tell(path, nil) }
+        if file.hasSuffix(Archive.json) { tell(path, nil) }
       } catch {
         tell(path, "\(error)")
       }
@@ -109,19 +109,19 @@ private struct LibraryCheck {
     for base in found.keys.sorted() where isTwice && !gone.contains(base) {
       let path = "\(place)/\(base)"
       // A server that works here writes one after the other, and notes both then.
-      guard let record = head(path + Library.json) else {
-        if isThere(place, base, [Library.copy]), !isThere(place, base, [Library.json, Library.gone]) {
-          tell(path + Library.json, "it is missing, and its copy is there")
+      guard let record = head(path + Archive.json) else {
+        if isThere(place, base, [Archive.copy]), !isThere(place, base, [Archive.json, Archive.gone]) {
+          tell(path + Archive.json, "it is missing, and its copy is there")
         }
         continue
       }
       let list = try Inventory.read(folder: folder, files: files)
-      guard record > 0, list?.records[path] == record, head(path + Library.json) == record else { continue }
-      switch head(path + Library.copy) {
+      guard record > 0, list?.records[path] == record, head(path + Archive.json) == record else { continue }
+      switch head(path + Archive.copy) {
       case record?: break
-      case nil where isThere(place, base, [Library.json]): tell(path + Library.copy, "it is missing")
+      case nil where isThere(place, base, [Archive.json]): tell(path + Archive.copy, "it is missing")
       case let other?:
-        tell(path + Library.copy, "it is another version: \(other), and the record is \(record)")
+        tell(path + Archive.copy, "it is another version: \(other), and the record is \(record)")
       default: break
       }
     }
@@ -151,7 +151,7 @@ private struct LibraryCheck {
           tell(path, "its bytes are not those that were stored")
         }
       } catch {
-        if isThere("files", id, [Library.json, Library.copy]), !isThere("files", id, [Library.gone]) {
+        if isThere("files", id, [Archive.json, Archive.copy]), !isThere("files", id, [Archive.gone]) {
           tell(path, "\(error)")
         }
       }
@@ -164,7 +164,7 @@ private struct LibraryCheck {
     do throws(PlatformError) { inside = try names(place) } catch .file(_, _, ENOTDIR) {
       return tell(place, "a file is in the place of a folder")
     }
-    guard !inside.contains("store" + Library.gone) else { return }
+    guard !inside.contains("store" + Archive.gone) else { return }
     let records = try records(place, isTwice: true, only: "store") { value, _ in
       StoreRecord(value).flatMap { $0.id == id ? $0 : nil }
     }
@@ -196,7 +196,7 @@ private struct LibraryCheck {
   ) {
     let place = "stores/\(store.id)/entries"
     for entry in entries where entry.status == .completed && view.document(entry.file) == nil {
-      let now = try? files.read(folder + "/\(place)/\(entry.file).json", limit: Library.recordBytes)
+      let now = try? files.read(folder + "/\(place)/\(entry.file).json", limit: Archive.recordBytes)
       guard let now, (try? SealedRecord.record(now, path: "")).flatMap(EntryRecord.init) == entry else {
         continue
       }

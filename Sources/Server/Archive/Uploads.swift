@@ -23,7 +23,7 @@ struct Upload: Sendable {
   var expires: Int { created + Self.lifetime }
 }
 
-extension Library {
+extension Archive {
   /// Uploads of one client at a time.
   static let uploadsPerClient = 64
   /// Parts of one upload.

@@ -50,7 +50,7 @@ struct Quotas: Sendable {
   enum Refusal: Equatable {
     case bytes, indexBytes, files, memory
 
-    func words(_ more: Holding, _ settings: Library.Settings) -> String {
+    func words(_ more: Holding, _ settings: Archive.Settings) -> String {
       switch self {
       case .bytes: "There is no room for \(more.bytes) more bytes of files; delete some first."
       case .indexBytes:
@@ -75,7 +75,7 @@ struct Quotas: Sendable {
   ///
   /// - Parameter unseen: what is still there of the owner's, and he does not have to answer for.
   mutating func reserve(
-    _ more: Holding, for owner: String?, _ settings: Library.Settings, unseen: () -> Holding
+    _ more: Holding, for owner: String?, _ settings: Archive.Settings, unseen: () -> Holding
   ) -> Refusal? {
     let total = all + more
     let own = share(of: owner) + more

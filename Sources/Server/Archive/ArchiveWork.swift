@@ -15,15 +15,15 @@ struct EncoderLease: Sendable {
 }
 
 /// Indexes what clients put into their stores, and builds indexes anew when their model is another one.
-final class LibraryWorker: Sendable {
-  private let library: Library
+final class ArchiveWorker: Sendable {
+  private let archive: Archive
   private let models: ModelFleet
   private let thread = Monitor<Thread?>(nil)
   /// Of what is read through once after a start.
   private let checking = Monitor<Thread?>(nil)
 
-  init(_ library: Library, models: ModelFleet) {
-    self.library = library
+  init(_ archive: Archive, models: ModelFleet) {
+    self.archive = archive
     self.models = models
   }
 
@@ -37,7 +37,7 @@ final class LibraryWorker: Sendable {
 
   /// Goes on with what the last process left, or a search wants.
   func resume() {
-    let (hasWork, isUnchecked) = library.state.withLock {
+    let (hasWork, isUnchecked) = archive.state.withLock {
       (!$0.queue.isEmpty || !$0.unread.isEmpty, !$0.unchecked.isEmpty || !$0.unseen.isEmpty)
     }
     if hasWork { start() }
@@ -49,13 +49,13 @@ final class LibraryWorker: Sendable {
   }
 
   func stop() {
-    library.state.update { $0.isStopped = true }
+    archive.state.update { $0.isStopped = true }
     for place in [thread, checking] { place.withLock { $0.take() }?.join() }
   }
 
   /// What the thread does next.
   private enum Next {
-    case index(Library.Work)
+    case index(Archive.Work)
     /// Sentences of a store.
     case read(String)
     case pause, stop
@@ -65,11 +65,11 @@ final class LibraryWorker: Sendable {
   private static let quiet = 0.5
 
   private func run() {
-    var reader = StoreReader(library: library, models: models)
+    var reader = StoreReader(archive: archive, models: models)
     var rest = Instant.now
     var failures = 0
     while true {
-      let next = library.state.wait { state -> Next? in
+      let next = archive.state.wait { state -> Next? in
         state.atWork = nil
         if state.isStopped { return .stop }
         if !state.queue.isEmpty {
@@ -87,21 +87,21 @@ final class LibraryWorker: Sendable {
           failures = 0
         } else {
           failures += 1
-          library.state.withLock { $0.queue.append(work) }
+          archive.state.withLock { $0.queue.append(work) }
           let pause = Instant.now.adding(
             seconds: min(Self.longestPause, 0.01 * Double(1 << min(failures, 20))))
-          _ = library.state.wait(until: pause) { $0.isStopped ? true : nil }
+          _ = archive.state.wait(until: pause) { $0.isStopped ? true : nil }
         }
         rest = Instant.now.adding(seconds: Self.quiet)
       case .read(let store): reader.step(store)
-      case .pause: _ = library.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
+      case .pause: _ = archive.state.wait(until: rest) { $0.isStopped || !$0.queue.isEmpty ? true : nil }
       case .stop, nil: return
       }
     }
   }
 
-  private func isCurrent(_ work: Library.Work) -> Bool {
-    library.state.withLock { state in
+  private func isCurrent(_ work: Archive.Work) -> Bool {
+    archive.state.withLock { state in
       !state.isStopped && state.stores[work.store]?.entries[work.file]?.turn == work.turn
         && state.stores[work.store]?.entries[work.file]?.status == .inProgress
     }
@@ -120,7 +120,7 @@ final class LibraryWorker: Sendable {
   private func check() {
     var unpaid = 0
     func rest(_ seconds: Double) {
-      _ = library.state.wait(until: Instant.now.adding(seconds: seconds)) { $0.isStopped ? true : nil }
+      _ = archive.state.wait(until: Instant.now.adding(seconds: seconds)) { $0.isStopped ? true : nil }
     }
     func pace(_ bytes: Int) {
       unpaid += bytes
@@ -128,20 +128,20 @@ final class LibraryWorker: Sendable {
       rest(Double(unpaid) / Self.pace)
       unpaid = 0
     }
-    while !library.state.withLock({ $0.isStopped }) {
-      if let store = library.state.withLock({ $0.unchecked.first }) {
+    while !archive.state.withLock({ $0.isStopped }) {
+      if let store = archive.state.withLock({ $0.unchecked.first }) {
         let isDone = inspect(store, pace)
         // What is lost is indexed again.
-        if library.state.withLock({ !$0.queue.isEmpty }) { start() }
-        library.state.update { state in
+        if archive.state.withLock({ !$0.queue.isEmpty }) { start() }
+        archive.state.update { state in
           state.unchecked.removeAll { $0 == store }
           if !isDone, state.stores[store] != nil { state.unchecked.append(store) }
         }
         if !isDone { rest(Self.shortRest) }
-      } else if let id = library.state.update({ $0.unseen.popLast() }) {
-        guard let file = library.state.withLock({ $0.files[id] }) else { continue }
+      } else if let id = archive.state.update({ $0.unseen.popLast() }) {
+        guard let file = archive.state.withLock({ $0.files[id] }) else { continue }
         // What is damaged is told there.
-        _ = try? library.mappedContent(of: file)
+        _ = try? archive.mappedContent(of: file)
         pace(file.bytes)
       } else {
         return
@@ -154,9 +154,9 @@ final class LibraryWorker: Sendable {
     let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
     defer { withExtendedLifetime(memory) {} }
     do {
-      try library.inspect(store, memory, pace: pace) {
-        let model = library.state.withLock { $0.stores[store]?.record.model }
-        return try models.encoder(model ?? library.settings.embeddingModel, isBackground: true).encoder
+      try archive.inspect(store, memory, pace: pace) {
+        let model = archive.state.withLock { $0.stores[store]?.record.model }
+        return try models.encoder(model ?? archive.settings.embeddingModel, isBackground: true).encoder
       }
     } catch SearchError.noMemory {
       return false
@@ -168,24 +168,24 @@ final class LibraryWorker: Sendable {
 
   /// - Parameter failures: how often work could not be done, in a row.
   /// - Returns: false where it could not be done now, and has to be tried again.
-  private func index(_ work: Library.Work, failures: Int) -> Bool {
+  private func index(_ work: Archive.Work, failures: Int) -> Bool {
     guard isCurrent(work) else { return true }
-    let found = library.state.withLock { state in
+    let found = archive.state.withLock { state in
       (state.stores[work.store]?.entries[work.file], state.files[work.file], state.stores[work.store]?.record)
     }
     guard var entry = found.0, let store = found.2 else { return true }
     let attempt = work.store + "." + work.file
-    defer { library.attempts.end(attempt) }
+    defer { archive.attempts.end(attempt) }
     do {
       guard let file = found.1 else { throw SearchError.invalidFile("the file was deleted") }
-      guard library.attempts.begin(attempt, isUnwanted: { !self.isCurrent(work) }) else {
+      guard archive.attempts.begin(attempt, isUnwanted: { !self.isCurrent(work) }) else {
         throw SearchError.invalidFile(Attempts.reason("indexed this file"))
       }
-      let lease = try models.encoder(store.model ?? library.settings.embeddingModel, isBackground: true)
-      let index = try library.index(of: work.store, lease.encoder)
-      guard index.view.passageCount < library.settings.passagesPerStore else {
+      let lease = try models.encoder(store.model ?? archive.settings.embeddingModel, isBackground: true)
+      let index = try archive.index(of: work.store, lease.encoder)
+      guard index.view.passageCount < archive.settings.passagesPerStore else {
         throw SearchError.invalid(
-          "a vector store holds at most \(library.settings.passagesPerStore) chunks, and this one is full")
+          "a vector store holds at most \(archive.settings.passagesPerStore) chunks, and this one is full")
       }
       let memory = MemoryLoan(models.ledger, for: .answers, patience: Self.patience)
       defer { withExtendedLifetime(memory) {} }
@@ -194,22 +194,22 @@ final class LibraryWorker: Sendable {
       let state = try DocumentIndexer(index: index, encoder: lease.encoder).index(
         source, key: file.id, info: Self.info(file), name: DocumentName(path: file.name), rules: rules,
         reserve: memory.extend,
-        isUnwanted: { !self.isCurrent(work) }, progress: { _ in library.attempts.restart(attempt) })
+        isUnwanted: { !self.isCurrent(work) }, progress: { _ in archive.attempts.restart(attempt) })
       entry.status = .completed
       entry.error = nil
       entry.bytes = source.text.count + state.rows * (5 * lease.encoder.dimensions)
-      library.state.withLock { state in
+      archive.state.withLock { state in
         state.counts.indexedFiles += 1
         state.counts.indexedChunks += index.view.document(file.id)?.passages ?? 0
       }
-      library.state.withLock { $0.counts.encodedTexts += state.encoded }
-      if SentencePass.isKept(index, lease.encoder) { library.noteUnread(work.store) }
+      archive.state.withLock { $0.counts.encodedTexts += state.encoded }
+      if SentencePass.isKept(index, lease.encoder) { archive.noteUnread(work.store) }
       // Where it fails the index stays in memory, and the next change tries again.
-      try? library.settle(index, reserve: memory.extend)
+      try? archive.settle(index, reserve: memory.extend)
       // What it has grown by is counted before the loan ends.
       models.observe()
       // Deleted while it was being committed: it must not be found.
-      try? library.settleEntry(work.file, store: work.store, index)
+      try? archive.settleEntry(work.file, store: work.store, index)
     } catch SearchError.cancelled {
       return true
     } catch let error where mayPass(error, of: work, failures) {
@@ -222,7 +222,7 @@ final class LibraryWorker: Sendable {
       let failure = Self.failure(error)
       entry.status = .failed
       entry.error = failure
-      library.state.withLock { $0.counts.failures[failure.code, default: 0] += 1 }
+      archive.state.withLock { $0.counts.failures[failure.code, default: 0] += 1 }
       Log.info("a file was not indexed", ["store": work.store, "file": work.file, "code": failure.code])
     }
     tell(entry, of: work)
@@ -231,19 +231,19 @@ final class LibraryWorker: Sendable {
 
   /// Whether the reason why work could not be done may go: a lack of descriptors or memory, a disk that fails, damage that is put
   /// aside now.
-  private func mayPass(_ error: any Error, of work: Library.Work, _ failures: Int) -> Bool {
-    let cause = Library.cause(error)
+  private func mayPass(_ error: any Error, of work: Archive.Work, _ failures: Int) -> Bool {
+    let cause = Archive.cause(error)
     if case .system(let error) = cause, error.isPassing { return true }
     guard failures < Self.mostFailures else { return false }
     if let cause, cause.isDamage {
-      return (try? library.openIndex(work.store).map { try library.heal(work.store, $0) }) != nil
+      return (try? archive.openIndex(work.store).map { try archive.heal(work.store, $0) }) != nil
     }
     if case .system = cause { return true }
     return (error as? APIError)?.code == "storage_failed"
   }
 
   /// Writes down what became of a file, if it is still wanted.
-  private func tell(_ entry: EntryRecord, of work: Library.Work) {
+  private func tell(_ entry: EntryRecord, of work: Archive.Work) {
     func take(_ now: inout EntryRecord) {
       guard now.status == .inProgress else { return }
       (now.status, now.error, now.bytes) = (entry.status, entry.error, entry.bytes)
@@ -251,18 +251,18 @@ final class LibraryWorker: Sendable {
     do throws(APIError) {
       // The end of the server leaves it to the next process.
       guard isCurrent(work) else { return }
-      try library.changeEntry(work.file, store: work.store, turn: work.turn, take)
+      try archive.changeEntry(work.file, store: work.store, turn: work.turn, take)
     } catch {
       guard error.code != Quotas.code || entry.status != .completed else {
         // Its index has no room: what was put into it goes, and the entry says so.
         var failed = entry
         (failed.status, failed.error, failed.bytes) = (.failed, ("server_error", error.message), 0)
-        _ = try? library.openIndex(work.store)?.remove(work.file)
+        _ = try? archive.openIndex(work.store)?.remove(work.file)
         return tell(failed, of: work)
       }
       Log.error("what became of a file is not stored", ["file": work.file, "error": error.message])
       // Its client is told all the same; the next start tries once more.
-      library.state.update { state in
+      archive.state.update { state in
         guard let store = state.stores[work.store], let old = store.entries[work.file], old.turn == work.turn
         else { return }
         var now = old
@@ -282,7 +282,7 @@ final class LibraryWorker: Sendable {
   ) throws -> SourceText {
     guard memory.extend(by: file.bytes) else { throw SearchError.noMemory(bytes: file.bytes) }
     return try FileReader.read(
-      try library.content(of: file), name: file.name, reserve: memory.extend, ledger: memory.ledger,
+      try archive.content(of: file), name: file.name, reserve: memory.extend, ledger: memory.ledger,
       isUnwanted: isUnwanted)
   }
 
@@ -306,14 +306,14 @@ final class LibraryWorker: Sendable {
 
 /// Reads sentences of stores, in steps.
 private struct StoreReader {
-  let library: Library
+  let archive: Archive
   let models: ModelFleet
   /// How far each store has come.
   private var passes: [String: SentencePass] = [:]
   /// What is held while there is something to read.
   private var memory: MemoryLoan?
 
-  init(library: Library, models: ModelFleet) { (self.library, self.models) = (library, models) }
+  init(archive: Archive, models: ModelFleet) { (self.archive, self.models) = (archive, models) }
 
   mutating func step(_ store: String) {
     do {
@@ -324,7 +324,7 @@ private struct StoreReader {
       // The next search that is explained asks for it again.
       Log.info("sentences of a store were not read", ["store": store, "error": "\(error)"])
     }
-    let isLast = library.state.update { state -> Bool in
+    let isLast = archive.state.update { state -> Bool in
       state.unread.removeAll { $0 == store }
       return state.unread.isEmpty
     }
@@ -333,27 +333,27 @@ private struct StoreReader {
 
   /// Whether there is more to do.
   private mutating func read(_ store: String) throws -> Bool {
-    guard let record = library.state.withLock({ $0.stores[store]?.record }),
-      let index = try library.openIndex(store)
+    guard let record = archive.state.withLock({ $0.stores[store]?.record }),
+      let index = try archive.openIndex(store)
     else {
       passes[store] = nil
       return false
     }
-    let lease = try models.encoder(record.model ?? library.settings.embeddingModel, isBackground: true)
+    let lease = try models.encoder(record.model ?? archive.settings.embeddingModel, isBackground: true)
     guard lease.encoder.fingerprint == index.fingerprint else { return false }
     let attempt = "sentences." + store
-    guard library.attempts.begin(attempt, isUnwanted: { library.state.withLock { $0.isStopped } }) else {
+    guard archive.attempts.begin(attempt, isUnwanted: { archive.state.withLock { $0.isStopped } }) else {
       throw SearchError.invalid(Attempts.reason("read the sentences of this store"))
     }
-    defer { library.attempts.end(attempt) }
+    defer { archive.attempts.end(attempt) }
     if memory == nil { memory = MemoryLoan(holding: SentencePass.memory, of: models.ledger, for: .answers) }
     guard let memory else { throw SearchError.noMemory(bytes: SentencePass.memory) }
     let more = memory.another()
     defer { withExtendedLifetime(more) {} }
     return try passes[store, default: SentencePass()].step(
       index, lease.encoder, reserve: more.extend,
-      isUnwanted: { [library] in
-        library.state.withLock { $0.isStopped || !$0.queue.isEmpty || $0.stores[store] == nil }
+      isUnwanted: { [archive] in
+        archive.state.withLock { $0.isStopped || !$0.queue.isEmpty || $0.stores[store] == nil }
       })
   }
 }
@@ -402,7 +402,7 @@ extension ModelFleet {
   }
 }
 
-extension Library {
+extension Archive {
   /// The index of a store for a model: it is opened, or begun. One of another model goes on answering until this one is full.
   func index(of id: String, _ encoder: ModelEncoder) throws -> VectorIndex {
     try opening.withLock { _ in try openedIndex(of: id, encoder) }
@@ -473,7 +473,7 @@ extension Library {
     let view = old.view
     for document in view.documents where index.view.document(document.key) == nil {
       guard state.withLock({ !$0.isStopped && $0.stores[id]?.entries[document.key] != nil }) else { continue }
-      let memory = MemoryLoan(ledger, for: .answers, patience: LibraryWorker.patience)
+      let memory = MemoryLoan(ledger, for: .answers, patience: ArchiveWorker.patience)
       defer { withExtendedLifetime(memory) {} }
       let text = Self.text(try view.passages(of: document.key))
       let strategy = store.entries[document.key]?.strategy ?? ChunkingStrategy()

@@ -10,14 +10,14 @@ import Wire
 
 @testable import Server
 
-struct LibraryFaultTests {
+struct ArchiveFaultTests {
   private static let faults = [ENOSPC, EIO, EMFILE, EACCES].map { SimulatedDisk.Fault.error($0) } + [.short]
   private let nobody = ClientIdentity()
 
-  private func open(_ disk: SimulatedDisk) throws -> Library {
-    var settings = Library.Settings()
+  private func open(_ disk: SimulatedDisk) throws -> Archive {
+    var settings = Archive.Settings()
     settings.folder = "/library"
-    return try Library(settings, files: disk, now: { 1_800_000_000 })
+    return try Archive(settings, files: disk, now: { 1_800_000_000 })
   }
 
   private func file(_ id: String, _ text: String) -> FileRecord {
@@ -32,14 +32,14 @@ struct LibraryFaultTests {
   }
 
   /// What is found under the name of a promise: a file's text, a store's name, the batch of a file in a store.
-  private func found(_ key: String, _ library: Library) -> String? {
+  private func found(_ key: String, _ archive: Archive) -> String? {
     let parts = key.split(separator: " ").map(String.init)
     switch parts[0] {
     case "file":
-      guard let file = try? library.file(parts[1], nobody) else { return nil }
-      return (try? library.content(of: file)).map { String(decoding: $0, as: UTF8.self) } ?? "no content"
-    case "store": return (try? library.store(parts[1], nobody))?.record.name
-    default: return (try? library.store(parts[1], nobody))?.entries[parts[2]]?.status.rawValue
+      guard let file = try? archive.file(parts[1], nobody) else { return nil }
+      return (try? archive.content(of: file)).map { String(decoding: $0, as: UTF8.self) } ?? "no content"
+    case "store": return (try? archive.store(parts[1], nobody))?.record.name
+    default: return (try? archive.store(parts[1], nobody))?.entries[parts[2]]?.status.rawValue
     }
   }
 
@@ -48,43 +48,43 @@ struct LibraryFaultTests {
   /// A server's life, twice: files and stores come, change and go.
   private func live(_ disk: SimulatedDisk, _ promises: inout Promises) {
     for round in 0..<2 {
-      guard let library = try? open(disk) else { continue }
+      guard let archive = try? open(disk) else { continue }
       // Ids are never used twice.
       let (kept, gone) = ("kept\(round)", "gone\(round)")
       for id in [kept, gone] {
         promises.change("file \(id)", to: "text \(round)") {
-          try library.add(file(id, "text \(round)"), Array("text \(round)".utf8))
+          try archive.add(file(id, "text \(round)"), Array("text \(round)".utf8))
         }
       }
       for id in ["s", "t"] {
-        promises.change("store \(id)", to: "\(id) \(round)") { try library.add(store(id, "\(id) \(round)")) }
+        promises.change("store \(id)", to: "\(id) \(round)") { try archive.add(store(id, "\(id) \(round)")) }
       }
       promises.change("store s", to: "changed \(round)") {
-        try library.change("s") { $0.name = "changed \(round)" }
+        try archive.change("s") { $0.name = "changed \(round)" }
       }
       let batch = BatchRecord(id: "b\(round)", store: "s", created: 1, files: [kept, gone])
       for id in [kept, gone] {
         promises.change("entry s \(id)", to: "in_progress") {
-          guard (try? library.store("s", nobody)) != nil else { throw NotThere() }
+          guard (try? archive.store("s", nobody)) != nil else { throw NotThere() }
           var entry = EntryRecord(file: id, store: "s", created: 1)
           entry.batch = "b\(round)"
           entry.strategy.size = 100 + round
-          try library.add([entry], batch: batch)
+          try archive.add([entry], batch: batch)
         }
       }
       promises.change("entry s \(kept)", to: "cancelled") {
-        guard (try? library.store("s", nobody))?.entries[kept] != nil else { throw NotThere() }
-        try library.cancel(batch)
+        guard (try? archive.store("s", nobody))?.entries[kept] != nil else { throw NotThere() }
+        try archive.cancel(batch)
       }
       promises.change("entry s \(gone)", to: nil) {
-        guard try library.removeEntry(gone, store: "s") else { throw NotThere() }
+        guard try archive.removeEntry(gone, store: "s") else { throw NotThere() }
       }
-      promises.change("file \(gone)", to: nil) { try library.remove(library.file(gone, nobody)) }
+      promises.change("file \(gone)", to: nil) { try archive.remove(archive.file(gone, nobody)) }
       promises.change("store t", to: nil) {
-        _ = try library.store("t", nobody)
-        try library.removeStore("t")
+        _ = try archive.store("t", nobody)
+        try archive.removeStore("t")
       }
-      library.stop()
+      archive.stop()
     }
   }
 
@@ -104,10 +104,10 @@ struct LibraryFaultTests {
         #expect(disk.openDescriptors == 0, "call \(number) leaves a descriptor")
         disk.restart(losingPower: losesPower)
         disk.follow(nil)
-        let library = try open(disk)
+        let archive = try open(disk)
         for (key, allowed) in promises.allowed {
           // Cancelling a batch changes several entries, of which each is told.
-          let found = found(key, library)
+          let found = found(key, archive)
           #expect(
             allowed.contains(found) || (key.hasPrefix("entry s gone") && found == "cancelled"),
             "\(fault) at call \(number): \(key) is \(found ?? "gone"), not of \(allowed)")
@@ -122,35 +122,35 @@ struct LibraryFaultTests {
 
   @Test func `a disk that fails is told until it works again`() throws {
     let disk = SimulatedDisk()
-    let library = try open(disk)
+    let archive = try open(disk)
     disk.follow(.init(.error(ENOSPC), at: 0, isLasting: true))
     do throws(APIError) {
-      try library.add(store("s", "s"))
+      try archive.add(store("s", "s"))
       Issue.record("stored on a full disk")
     } catch {
       #expect(error.status == 507 && error.code == "storage_full")
     }
-    #expect(library.health == StoreHealth(failures: 1, isFailing: true))
+    #expect(archive.health == StoreHealth(failures: 1, isFailing: true))
     disk.follow(nil)
-    try library.add(store("s", "s"))
-    #expect(library.health == StoreHealth(failures: 1, isFailing: false))
+    try archive.add(store("s", "s"))
+    #expect(archive.health == StoreHealth(failures: 1, isFailing: false))
   }
 
   @Test func `threads that change one record at once are all acknowledged, and the last is stored`() throws {
-    let folder = "/tmp/mlxserve-library-test-\(getpid())"
-    var settings = Library.Settings()
+    let folder = "/tmp/mlxserve-archive-test-\(getpid())"
+    var settings = Archive.Settings()
     settings.folder = folder
-    let library = try Library(settings, now: { 1_800_000_000 })
-    defer { library.removeTree(folder, depth: 0) }
-    try library.add(store("s", "s"))
-    try library.add(file("f", "text"), Array("text".utf8))
-    try library.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
+    let archive = try Archive(settings, now: { 1_800_000_000 })
+    defer { archive.removeTree(folder, depth: 0) }
+    try archive.add(store("s", "s"))
+    try archive.add(file("f", "text"), Array("text".utf8))
+    try archive.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
     let failures = Monitor(0)
     let threads = try (0..<4).map { thread in
       try Thread(name: "put-\(thread)") {
         for number in 0..<50 {
           do throws(APIError) {
-            try library.changeEntry("f", store: "s") { $0.bytes = 1 + 50 * thread + number }
+            try archive.changeEntry("f", store: "s") { $0.bytes = 1 + 50 * thread + number }
           } catch {
             failures.withLock { $0 += 1 }
           }
@@ -161,24 +161,24 @@ struct LibraryFaultTests {
     #expect(failures.withLock { $0 } == 0)
     let bytes = try SystemFiles().read(folder + "/stores/s/entries/f.json", limit: 1 << 20)
     let stored = try JSONValue(parsing: bytes)
-    #expect(EntryRecord(stored)?.bytes == (try library.store("s", nobody)).entries["f"]?.bytes)
+    #expect(EntryRecord(stored)?.bytes == (try archive.store("s", nobody)).entries["f"]?.bytes)
   }
 
   @Test func `what indexes and records take in memory is counted, and indexes beyond their room go to files`()
     throws
   {
-    var settings = Library.Settings()
+    var settings = Archive.Settings()
     settings.folder = "/library"
     settings.memory = 32 << 20
-    let library = try Library(settings, files: SimulatedDisk(), now: { 1_800_000_000 })
+    let archive = try Archive(settings, files: SimulatedDisk(), now: { 1_800_000_000 })
     var indexes: [VectorIndex] = []
     for id in ["a", "b", "c"] {
-      try library.add(store(id, id))
+      try archive.add(store(id, id))
       let index = try VectorIndex(
         folder: "/library/stores/\(id)/index-0", fingerprint: "f", dimensions: 4,
         limits: settings.indexLimits,
-        files: library.files)
-      library.state.withLock { $0.stores[id]?.index = index }
+        files: archive.files)
+      archive.state.withLock { $0.stores[id]?.index = index }
       indexes.append(index)
     }
     let text = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 17)
@@ -187,36 +187,36 @@ struct LibraryFaultTests {
       let index = indexes[turn % 3]
       try index.commit(
         NewDocument(key: "f", info: [], passages: [Passage(text: text, range: 0..<text.count, rows: [])]))
-      try library.settle(index)
-      #expect(library.memoryBytes <= settings.indexBytes + 4 * text.count, "turn \(turn)")
+      try archive.settle(index)
+      #expect(archive.memoryBytes <= settings.indexBytes + 4 * text.count, "turn \(turn)")
     }
     #expect(indexes.contains { $0.view.fileBytes > 0 })
     for index in indexes { #expect(try index.view.passages(of: "f").first?.text.count == text.count) }
-    try library.add(file("f", "text"), Array("text".utf8))
-    let before = library.memoryBytes
+    try archive.add(file("f", "text"), Array("text".utf8))
+    let before = archive.memoryBytes
     var entry = EntryRecord(file: "f", store: "a", created: 1)
     entry.attributes = JSONObject([("key", .string(String(repeating: "v", count: 5_000)))])
-    try library.add([entry], batch: BatchRecord(id: "b", store: "a", created: 1, files: ["f"]))
-    #expect(library.memoryBytes >= before + 5_000)
-    _ = try library.removeEntry("f", store: "a")
-    #expect(library.memoryBytes < before + 5_000)
+    try archive.add([entry], batch: BatchRecord(id: "b", store: "a", created: 1, files: ["f"]))
+    #expect(archive.memoryBytes >= before + 5_000)
+    _ = try archive.removeEntry("f", store: "a")
+    #expect(archive.memoryBytes < before + 5_000)
   }
 
   @Test func `a lack of descriptors fails no file: it is tried until there are some`() throws {
     for code in [EMFILE, ENFILE, ENOMEM, EIO] {
       let disk = SimulatedDisk()
-      let library = try openLibrary(disk)
-      for id in ["a", "b", "c"] { try library.add(file(id, "text of \(id)"), Array("text of \(id)".utf8)) }
-      try library.add(store("s", "s"))
-      try library.add(["a", "b", "c"].map { EntryRecord(file: $0, store: "s", created: 1) }, batch: nil)
+      let archive = try openArchive(disk)
+      for id in ["a", "b", "c"] { try archive.add(file(id, "text of \(id)"), Array("text of \(id)".utf8)) }
+      try archive.add(store("s", "s"))
+      try archive.add(["a", "b", "c"].map { EntryRecord(file: $0, store: "s", created: 1) }, batch: nil)
       disk.follow(.init(.error(code), at: 0, isLasting: true))
-      let (app, fleet) = try startLibrary(library)
+      let (app, fleet) = try startArchive(archive)
       for _ in 0..<5_000 where disk.calls < 12 { usleep(1_000) }
-      let waiting = try library.store("s", nobody).entries.values.map(\.status)
+      let waiting = try archive.store("s", nobody).entries.values.map(\.status)
       #expect(waiting == [.inProgress, .inProgress, .inProgress], "\(code)")
       disk.follow(nil)
-      library.settle()
-      for entry in try library.store("s", nobody).entries.values {
+      archive.settle()
+      for entry in try archive.store("s", nobody).entries.values {
         #expect(entry.status == .completed, "\(code): \(entry.json.text)")
       }
       #expect(disk.files.allSatisfy { !$0.contains("/attempts/") })
@@ -226,9 +226,9 @@ struct LibraryFaultTests {
   }
 
   @Test func `updates of one store at once lose none`() throws {
-    let library = try openLibrary(SimulatedDisk { usleep(10) })
-    let (app, fleet) = try startLibrary(library)
-    try library.add(store("s", "s"))
+    let archive = try openArchive(SimulatedDisk { usleep(10) })
+    let (app, fleet) = try startArchive(archive)
+    try archive.add(store("s", "s"))
     for round in 0..<30 {
       let bodies = [
         #"{"name":"name \#(round)"}"#, #"{"metadata":{"m":"\#(round)"}}"#,
@@ -253,16 +253,16 @@ struct LibraryFaultTests {
 
   @Test func `an index that was built anew too often is tried again after a change of its store`() throws {
     let disk = SimulatedDisk()
-    var library = try openLibrary(disk)
-    try library.add(store("s", "s"))
+    var archive = try openArchive(disk)
+    try archive.add(store("s", "s"))
     _ = disk.mkdir("/library/attempts")
     disk.put("/library/attempts/rebuild.s", [0x33])
     disk.restart(losingPower: false)
-    library = try openLibrary(disk)
-    #expect(!library.attempts.begin("rebuild.s"))
-    let (app, fleet) = try startLibrary(library)
+    archive = try openArchive(disk)
+    #expect(!archive.attempts.begin("rebuild.s"))
+    let (app, fleet) = try startArchive(archive)
     #expect(try app.send("POST", "/v1/vector_stores/s", body: #"{"name":"s"}"#).status == 200)
-    #expect(library.attempts.begin("rebuild.s"))
+    #expect(archive.attempts.begin("rebuild.s"))
     app.finish(seconds: 0)
     fleet.stop()
   }
@@ -270,10 +270,10 @@ struct LibraryFaultTests {
   @Test func `a folder that cannot be read ends the start`() throws {
     let disk = SimulatedDisk()
     do {
-      let library = try open(disk)
-      try library.add(store("s", "s"))
-      try library.add(file("f", "text"), Array("text".utf8))
-      try library.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
+      let archive = try open(disk)
+      try archive.add(store("s", "s"))
+      try archive.add(file("f", "text"), Array("text".utf8))
+      try archive.add([EntryRecord(file: "f", store: "s", created: 1)], batch: nil)
     }
     disk.follow(nil)
     _ = try open(disk)
@@ -285,8 +285,8 @@ struct LibraryFaultTests {
       if (try? open(disk)) == nil { refused += 1 }
       disk.restart(losingPower: false)
       disk.follow(nil)
-      let library = try open(disk)
-      #expect(found("file f", library) == "text" && found("entry s f", library) != nil, "call \(number)")
+      let archive = try open(disk)
+      #expect(found("file f", archive) == "text" && found("entry s f", archive) != nil, "call \(number)")
     }
     // The folders of files, stores, entries and batches, and the lock.
     #expect(refused >= 5)
@@ -295,12 +295,12 @@ struct LibraryFaultTests {
   @Test func `a record under another's name is not served`() throws {
     let disk = SimulatedDisk()
     do {
-      let library = try open(disk)
+      let archive = try open(disk)
       for id in ["a", "b"] {
-        try library.add(file(id, id), Array(id.utf8))
-        try library.add(store(id, id))
+        try archive.add(file(id, id), Array(id.utf8))
+        try archive.add(store(id, id))
       }
-      try library.add([EntryRecord(file: "a", store: "a", created: 1)], batch: nil)
+      try archive.add([EntryRecord(file: "a", store: "a", created: 1)], batch: nil)
     }
     disk.restart(losingPower: false)
     for (from, to) in [
@@ -311,32 +311,32 @@ struct LibraryFaultTests {
       ($0, disk.content($0) ?? [])
     }
     for (copy, _) in copies { _ = disk.unlink(copy) }
-    var library = try open(disk)
-    #expect(found("file b", library) == nil && found("store b", library) == nil)
-    #expect(found("file a", library) == "a" && found("entry a a", library) != nil)
+    var archive = try open(disk)
+    #expect(found("file b", archive) == nil && found("store b", archive) == nil)
+    #expect(found("file a", archive) == "a" && found("entry a a", archive) != nil)
     // What it is the copy says.
     disk.restart(losingPower: false)
     for (copy, bytes) in copies { disk.put(copy, bytes) }
-    library = try open(disk)
-    #expect(found("file b", library) == "b" && found("store b", library) == "b")
+    archive = try open(disk)
+    #expect(found("file b", archive) == "b" && found("store b", archive) == "b")
   }
 
   @Test func `a check names what is not whole, and changes nothing`() throws {
     let disk = SimulatedDisk()
     do {
-      let library = try open(disk)
-      for id in ["a", "b", "c"] { try library.add(file(id, id), Array(id.utf8)) }
-      try library.add(store("s", "s"))
-      try library.add([EntryRecord(file: "a", store: "s", created: 1)], batch: nil)
+      let archive = try open(disk)
+      for id in ["a", "b", "c"] { try archive.add(file(id, id), Array(id.utf8)) }
+      try archive.add(store("s", "s"))
+      try archive.add([EntryRecord(file: "a", store: "s", created: 1)], batch: nil)
     }
-    let good = try Library.check(folder: "/library", files: disk)
+    let good = try Archive.check(folder: "/library", files: disk)
     #expect(good.whole == 5 && good.faults.isEmpty)
     disk.put("/library/files/a.json", Array("{".utf8))
     disk.put("/library/files/b.data", Array("too long".utf8))
     disk.put(
       "/library/stores/s/entries/z.json", try #require(disk.content("/library/stores/s/entries/a.json")))
     let before = disk.files
-    let found = try Library.check(folder: "/library", files: disk)
+    let found = try Archive.check(folder: "/library", files: disk)
     #expect(
       found.faults.map(\.path) == [
         "/library/files/a.json", "/library/files/b.data", "/library/stores/s/entries/z.json",
@@ -347,9 +347,9 @@ struct LibraryFaultTests {
   @Test func `a flipped bit of a record or of a file is seen, and nothing else is lost`() throws {
     let disk = SimulatedDisk()
     do {
-      let library = try open(disk)
-      for id in ["a", "b"] { try library.add(file(id, "content of \(id)"), Array("content of \(id)".utf8)) }
-      try library.add(store("s", "s"))
+      let archive = try open(disk)
+      for id in ["a", "b"] { try archive.add(file(id, "content of \(id)"), Array("content of \(id)".utf8)) }
+      try archive.add(store("s", "s"))
     }
     let whole = disk.files.compactMap { path in disk.content(path).map { (path, $0) } }.filter {
       !$0.1.isEmpty && !$0.0.hasSuffix("/" + Inventory.name)
@@ -361,21 +361,21 @@ struct LibraryFaultTests {
         var changed = bytes
         changed[index] ^= 1 << (index % 8)
         disk.put(path, changed)
-        let faults = try Library.check(folder: "/library", files: disk).faults.map(\.path)
+        let faults = try Archive.check(folder: "/library", files: disk).faults.map(\.path)
         #expect(faults == [path], "byte \(index)")
-        let library = try open(disk)
-        let files = library.files(of: nobody)
+        let archive = try open(disk)
+        let files = archive.files(of: nobody)
         #expect(files.map(\.id) == ["a", "b"])
         for file in files {
           if path.hasSuffix("/\(file.id).data") {
-            let error = #expect(throws: APIError.self) { try library.content(of: file) }
+            let error = #expect(throws: APIError.self) { try archive.content(of: file) }
             #expect(error?.code == "file_damaged")
-            #expect(throws: APIError.self) { try library.mappedContent(of: file) }
+            #expect(throws: APIError.self) { try archive.mappedContent(of: file) }
           } else {
-            #expect(try library.content(of: file) == Array("content of \(file.id)".utf8))
+            #expect(try archive.content(of: file) == Array("content of \(file.id)".utf8))
           }
         }
-        #expect(library.stores(of: nobody).map(\.record.name) == ["s"])
+        #expect(archive.stores(of: nobody).map(\.record.name) == ["s"])
       }
       disk.put(path, bytes)
     }
@@ -389,21 +389,21 @@ struct LibraryFaultTests {
     record["content_checksum"] = nil
     disk.restart(losingPower: false)
     disk.put("/library/files/a.json", JSONValue.object(record).bytes)
-    let library = try open(disk)
-    #expect(try library.content(of: try library.file("a", nobody)) == [1, 2])
-    #expect(try Library.check(folder: "/library", files: disk).faults.isEmpty)
+    let archive = try open(disk)
+    #expect(try archive.content(of: try archive.file("a", nobody)) == [1, 2])
+    #expect(try Archive.check(folder: "/library", files: disk).faults.isEmpty)
   }
 
   @Test func `any number in a record is refused or used`() throws {
     let disk = SimulatedDisk()
     do {
-      let library = try open(disk)
-      for id in ["a", "b"] { try library.add(file(id, id), Array(id.utf8)) }
+      let archive = try open(disk)
+      for id in ["a", "b"] { try archive.add(file(id, id), Array(id.utf8)) }
       var record = store("s", "s")
       record.expiry = ExpiryRule(days: 3)
       record.index = "index-0"
-      try library.add(record)
-      try library.add(
+      try archive.add(record)
+      try archive.add(
         ["a", "b"].map { EntryRecord(file: $0, store: "s", created: 1) },
         batch: BatchRecord(id: "b", store: "s", created: 1, files: ["a", "b"]))
     }
@@ -437,19 +437,19 @@ struct LibraryFaultTests {
     }
   }
 
-  private func use(_ library: Library) throws {
-    let files = library.files(of: nobody)
-    for file in files { _ = try? library.content(of: file) }
-    for store in library.stores(of: nobody) {
+  private func use(_ archive: Archive) throws {
+    let files = archive.files(of: nobody)
+    for file in files { _ = try? archive.content(of: file) }
+    for store in archive.stores(of: nobody) {
       _ = store.record.json(Array(store.entries.values), now: 1_800_000_000).bytes
-      _ = try? library.openIndex(store.record.id)
+      _ = try? archive.openIndex(store.record.id)
       for batch in store.batches.values { _ = batch.json(Array(store.entries.values)) }
       var entry = EntryRecord(file: "a", store: store.record.id, created: 1)
       entry.strategy.size = 333
-      try? library.add([entry], batch: nil)
-      for batch in store.batches.values { try? library.cancel(batch) }
+      try? archive.add([entry], batch: nil)
+      for batch in store.batches.values { try? archive.cancel(batch) }
     }
-    try? library.add(file("new", "new"), [1])
-    for file in files { try? library.remove(file) }
+    try? archive.add(file("new", "new"), [1])
+    for file in files { try? archive.remove(file) }
   }
 }

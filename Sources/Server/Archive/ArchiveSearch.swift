@@ -61,7 +61,7 @@ struct SearchWishes: Sendable {
   var session: String?
 }
 
-extension Library {
+extension Archive {
   /// Searches stores that the client sees.
   ///
   /// - Throws: 404 and 400 for stores that cannot be searched, 429 when too many searches wait.

@@ -92,7 +92,7 @@ struct RequestBatch: Sendable, Equatable {
   init(id: String, api: API, client: ClientIdentity, created: Int, endpoint: String) {
     (self.id, self.api, self.client, self.created) = (id, api, client, created)
     self.endpoint = endpoint
-    owner = Library.owner(client)
+    owner = Archive.owner(client)
   }
 
   // MARK: OpenAI's object

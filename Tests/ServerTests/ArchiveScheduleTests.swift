@@ -187,7 +187,7 @@ import Wire
   /// A server whose threads run as a seed has them.
   private final class Place: Sendable {
     struct Running: Sendable {
-      var library: Library
+      var archive: Archive
       var app: App
       var fleet: ModelFleet
     }
@@ -231,30 +231,30 @@ import Wire
       }
     }
 
-    private func start(_ fill: (Library) throws -> Void = { _ in }) throws {
-      let library = try openLibrary(disk)
-      try fill(library)
-      let (app, fleet) = try startLibrary(library, encoder)
-      state.withLock { $0 = Running(library: library, app: app, fleet: fleet) }
+    private func start(_ fill: (Archive) throws -> Void = { _ in }) throws {
+      let archive = try openArchive(disk)
+      try fill(archive)
+      let (app, fleet) = try startArchive(archive, encoder)
+      state.withLock { $0 = Running(archive: archive, app: app, fleet: fleet) }
     }
 
-    private func fill(_ library: Library) throws {
+    private func fill(_ archive: Archive) throws {
       let requests = ["a", "b"].map {
         #"{"custom_id":"\#($0)","method":"POST","url":"/v1/embeddings","body":{"model":"e","input":"\#($0)"}}"#
       }
       for (id, text) in [
         ("f", "alps and wax"), ("g", "sea and salt"), ("r", requests.joined(separator: "\n")),
       ] {
-        try library.add(
+        try archive.add(
           FileRecord(
             id: id, owner: nil, bytes: text.utf8.count, created: 1, name: id + ".txt",
             purpose: id == "r" ? "batch" : "assistants"),
           Array(text.utf8))
       }
-      try library.add(StoreRecord(id: "s", owner: nil, created: 1))
+      try archive.add(StoreRecord(id: "s", owner: nil, created: 1))
       var entry = EntryRecord(file: "f", store: "s", created: 1)
       entry.batch = "b"
-      try library.add([entry], batch: BatchRecord(id: "b", store: "s", created: 1, files: ["f"]))
+      try archive.add([entry], batch: BatchRecord(id: "b", store: "s", created: 1, files: ["f"]))
     }
 
     func restart() throws {
@@ -335,7 +335,7 @@ import Wire
         let found = try running.app.send("POST", "/v1/vector_stores/\(id)/search", body: #"{"query":"alps"}"#)
           .json
         let names = Set(found["data"]?.arrayValue?.compactMap { $0["file_id"]?.stringValue } ?? [])
-        let inside = Set(try running.library.openIndex(id)?.view.documents.map(\.key) ?? [])
+        let inside = Set(try running.archive.openIndex(id)?.view.documents.map(\.key) ?? [])
         guard inside.isSubset(of: store.entries.keys) else { return "the index of \(id) has \(inside)" }
         guard names == completed else { return "\(id) finds \(names), and has \(completed): \(found.text)" }
         stores[id == "s" ? id : "made"] = store
@@ -382,7 +382,7 @@ import Wire
     init(_ description: String) { self.description = description }
   }
 
-  @Suite struct LibraryScheduleTests {
+  @Suite struct ArchiveScheduleTests {
     private static let pairs = Operation.allCases.enumerated().flatMap { index, first in
       Operation.allCases[index...].map { (first, $0) }
     }
@@ -446,18 +446,18 @@ import Wire
         }
       }
       guard let right else { return ("\(answers), \(words)", place.trace) }
-      let counted = try place.running.library.state.withLock { $0.quotas.all }
+      let counted = try place.running.archive.state.withLock { $0.quotas.all }
       try place.restart()
       if let difference = try place.difference(right, mayBeCancelled: mayBeCancelled) {
         return ("after a restart \(difference)", place.trace)
       }
       // What is counted of a client is what is there.
-      let recounted = try place.running.library.state.withLock { $0.quotas.all }
+      let recounted = try place.running.archive.state.withLock { $0.quotas.all }
       return (recounted == counted ? nil : "\(counted) are counted, and then \(recounted)", place.trace)
     }
   }
 
-  @Suite struct LibraryAttemptsTests {
+  @Suite struct ArchiveAttemptsTests {
     @Test func `a file that three processes have died of is failed, and tried when it is asked for anew`()
       throws
     {

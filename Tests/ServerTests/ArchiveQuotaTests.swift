@@ -11,21 +11,21 @@ import Wire
 
 @testable import Server
 
-@Suite struct LibraryQuotaTests {
+@Suite struct ArchiveQuotaTests {
   private let own = ClientIdentity(number: 10, name: "a", isAdmin: false)
 
-  private func library(_ disk: SimulatedDisk, _ adjust: (inout Library.Settings) -> Void) throws -> Library {
+  private func archive(_ disk: SimulatedDisk, _ adjust: (inout Archive.Settings) -> Void) throws -> Archive {
     disk.restart(losingPower: false)
-    var settings = Library.Settings()
+    var settings = Archive.Settings()
     settings.folder = "/library"
     adjust(&settings)
-    return try Library(settings, files: disk, now: { 1_800_000_000 })
+    return try Archive(settings, files: disk, now: { 1_800_000_000 })
   }
 
-  private func app(_ library: Library, _ service: FakeService = FakeService("yes")) -> App {
+  private func app(_ archive: Archive, _ service: FakeService = FakeService("yes")) -> App {
     let ids = Monitor(0)
     return makeApp(service) {
-      $0.library = library
+      $0.archive = archive
       $0.pollSeconds = 0.001
       $0.now = { 1_800_000_000 }
       $0.makeID = {
@@ -74,8 +74,8 @@ import Wire
 
   @Test func `files that are sent at once have the room of one client together`() throws {
     let disk = SimulatedDisk { usleep(50) }
-    let library = try library(disk) { $0.clientBytes = 100_000 }
-    let app = app(library)
+    let archive = try archive(disk) { $0.clientBytes = 100_000 }
+    let app = app(archive)
     let statuses = Monitor<[Int]>([])
     let content = String(repeating: "x", count: 10_000)
     let threads = try (0..<24).map { number in
@@ -101,8 +101,8 @@ import Wire
 
   @Test func `uploads count from their beginning, parts and all, until they are a file or given up`() throws {
     let disk = SimulatedDisk()
-    let library = try library(disk) { $0.clientBytes = 100_000 }
-    let app = app(library)
+    let archive = try archive(disk) { $0.clientBytes = 100_000 }
+    let app = app(archive)
     func begin(_ bytes: Int) throws -> Answer {
       try send(
         app, "POST", "/v1/uploads",
@@ -125,7 +125,7 @@ import Wire
     #expect(try send(app, "POST", "/v1/uploads/\(id)/complete", body).status == 200)
     #expect(try send(app, "POST", "/v1/uploads/\(id)/complete", body).status == 404)
     #expect(bytes(of: disk, [".data"]) == 60_000)
-    let quota = library.state.withLock { $0.quotas.share(of: Library.owner(own)) }
+    let quota = archive.state.withLock { $0.quotas.share(of: Archive.owner(own)) }
     #expect(quota == Holding(bytes: 60_000, files: 1, memory: 800))
     // One that is given up gives its room back.
     let second = try begin(40_000).json["id"]?.stringValue ?? ""
@@ -137,10 +137,10 @@ import Wire
 
   @Test func `requests of batches count, their answers too, and what has no room fails`() throws {
     let disk = SimulatedDisk()
-    let library = try library(disk) { $0.clientBytes = 50_000 }
+    let archive = try archive(disk) { $0.clientBytes = 50_000 }
     // Long answers: after some of them there is no room.
     let app = app(
-      library, FakeService(maxContext: 6_000) { _, _ in Script(text: String(repeating: "ab", count: 2_000)) })
+      archive, FakeService(maxContext: 6_000) { _, _ in Script(text: String(repeating: "ab", count: 2_000)) })
     let content = (0..<4).map { line("r\($0)", text: String(repeating: "t", count: 20)) }.joined(
       separator: "\n")
     let file = try upload(app, "/v1/files", [("purpose", "batch"), ("file", content)]).json["id"]?.stringValue
@@ -172,19 +172,19 @@ import Wire
     #expect(told.contains("storage_limit_exceeded"), "\(over.text)")
     app.finish(seconds: 0)
     // What is counted is what is there.
-    let counted = library.state.withLock { $0.quotas.all }
-    let again = try self.library(disk) { $0.clientBytes = 50_000 }
+    let counted = archive.state.withLock { $0.quotas.all }
+    let again = try self.archive(disk) { $0.clientBytes = 50_000 }
     _ = BatchStore(again)
     #expect(again.state.withLock { $0.quotas.all } == counted)
   }
 
   @Test func `files of no bytes have a number, and each kind of record its memory`() throws {
     let disk = SimulatedDisk()
-    let library = try library(disk) { $0.clientBytes = 1_000_000 }
+    let archive = try archive(disk) { $0.clientBytes = 1_000_000 }
     var added = 0
     do throws(APIError) {
       for number in 0..<200 {
-        try library.add(
+        try archive.add(
           FileRecord(
             id: "f\(number)", owner: "a", bytes: 0, created: 1, name: "f", purpose: "user_data"), [])
         added += 1
@@ -198,7 +198,7 @@ import Wire
   @Test func `one client's records of every kind leave room for another, also after a restart`() throws {
     let disk = SimulatedDisk()
     let limit = 32 << 20
-    func adjust(_ settings: inout Library.Settings) {
+    func adjust(_ settings: inout Archive.Settings) {
       settings.memory = limit
       settings.storesPerClient = 20
     }
@@ -206,13 +206,13 @@ import Wire
     let service = FakeService { request, _ in
       Script(text: "yes", end: request.promptTokens.count > 150 ? nil : .stop)
     }
-    var library = try library(disk, adjust)
-    var app = app(library, service)
-    let most = library.settings.recordBytes / 2
+    var archive = try archive(disk, adjust)
+    var app = app(archive, service)
+    let most = archive.settings.recordBytes / 2
     let other = ClientIdentity(number: 11, name: "b")
 
     func check(_ kind: String) throws {
-      #expect(library.memoryBytes <= most + 1 << 20, "\(kind): \(library.memoryBytes)")
+      #expect(archive.memoryBytes <= most + 1 << 20, "\(kind): \(archive.memoryBytes)")
       // Another client chats, and keeps something.
       let chat = #"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#
       #expect(try send(app, "POST", "/v1/chat/completions", chat, as: other).status == 200, "\(kind)")
@@ -315,11 +315,11 @@ import Wire
       return answer
     }
     #expect((1...100).contains(running), "\(running)")
-    let counted = library.state.withLock { $0.quotas.all }
+    let counted = archive.state.withLock { $0.quotas.all }
     app.finish(seconds: 0)
-    library = try self.library(disk, adjust)
-    app = self.app(library, service)
-    let found = library.state.withLock { $0.quotas.all }
+    archive = try self.archive(disk, adjust)
+    app = self.app(archive, service)
+    let found = archive.state.withLock { $0.quotas.all }
     // Uploads are gone with their process.
     #expect(found.bytes <= counted.bytes && found.memory <= counted.memory && found.files < counted.files)
     try check("a restart")
@@ -335,7 +335,7 @@ import Wire
     #expect(try send(app, "DELETE", "/v1/batches/" + last).json["deleted"] == true)
     #expect(try send(app, "DELETE", "/v1/batches/" + last).status == 404)
     #expect(try send(app, "DELETE", "/v1/vector_stores/" + store).status == 200)
-    #expect(library.state.withLock { $0.quotas.all.memory } < found.memory)
+    #expect(archive.state.withLock { $0.quotas.all.memory } < found.memory)
     app.finish(seconds: 0)
   }
 }
