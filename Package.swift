@@ -93,7 +93,7 @@ let budgets = [
   "Platform": 4_430,
   "Sampling": 460,
   "Search": 4_120,
-  "Server": 22_950,
+  "Server": 23_080,
   "Tokenizers": 5_340,
   "Vectors": 5_970,
   "Wire": 8_860,

@@ -16,6 +16,7 @@ package final class App: Sendable {
   private let batches: BatchWorker?
   private let metrics: Metrics
   private let readAhead: ReadAhead?
+  private let documents: DocumentReader
   private let records: Bool
 
   /// The wires that write errors in a shape of their own.
@@ -44,6 +45,7 @@ package final class App: Sendable {
     archive = settings.archive
     metrics = settings.metrics
     readAhead = server.readAhead
+    documents = server.documents
     readAhead?.start()
     records = settings.recorder != nil
     worker = settings.archive.map { ArchiveWorker($0, models: models) }
@@ -77,6 +79,7 @@ package final class App: Sendable {
     for table in tables { router.add(table) }
     self.router = router
     batches?.resume { [router] in router.respond(to: $0, $1) }
+    documents.resume { [router] in router.respond(to: $0, $1) }
   }
 
   /// Method and pattern of every route.
@@ -87,6 +90,7 @@ package final class App: Sendable {
     // What is answered of a batch is kept, and the rest is asked again by the next process.
     batches?.stop()
     readAhead?.stop()
+    documents.stop()
     jobs.stop(seconds: seconds)
     worker?.stop()
     archive?.stop()
@@ -103,6 +107,7 @@ package final class App: Sendable {
     jobs.cut(keys: keys)
     batches?.store.cut(keys: keys)
     archive?.cut(keys: keys)
+    documents.cut(keys: keys)
   }
 
   /// The keys for which work of an earlier process goes on.

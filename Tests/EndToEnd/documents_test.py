@@ -170,6 +170,44 @@ def test_a_kept_prompt_outlives_a_killed_server(s):
             assert total - cached <= 64, (tokens, total, cached)
 
 
+def test_a_file_is_read_when_it_comes_and_when_a_store_says_so(s):
+    def told(server, file):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            _, _, body = server.get(f"/v1/files/{file}")
+            found = json.loads(body).get("read")
+            if found and found["status"] in ("completed", "failed"):
+                return found
+            time.sleep(0.1)
+        raise AssertionError(body)
+
+    def ask(server, file):
+        content = [{"type": "input_file", "file_id": file}, {"type": "input_text", "text": "Where is lantern 4?"}]
+        usage = server.client.responses.create(
+            model=server.model, input=[{"role": "user", "content": content}], max_output_tokens=16).usage
+        return usage.input_tokens - usage.input_tokens_details.cached_tokens
+
+    with tempfile.TemporaryDirectory() as place:
+        with Server(s.binary, "--state-dir", place + "/state") as server:
+            file = upload(server.client, "lanterns.md", WORDS, extra_body={"read_by": server.model}).id
+            found = told(server, file)
+            assert found["status"] == "completed" and found["tokens"] > 300, found
+            assert ask(server, file) <= 64
+            # A file of a store, one of several, and all that a store has.
+            files = [upload(server.client, f"{n}.md", f"Shelf {n}.\n" + WORDS).id for n in range(4)]
+            stores = server.client.vector_stores
+            store = stores.create(file_ids=files[:1]).id
+            assert "read" not in json.loads(server.get(f"/v1/files/{files[0]}")[2])
+            stores.files.create(store, file_id=files[1], extra_body={"read_by": server.model})
+            stores.file_batches.create(store, file_ids=files[2:], extra_body={"read_by": server.model})
+            assert all(told(server, name)["status"] == "completed" and ask(server, name) <= 64 for name in files[1:])
+            stores.update(store, extra_body={"read_by": server.model})
+            assert told(server, files[0])["status"] == "completed" and ask(server, files[0]) <= 64
+            # What cannot be done is said where one looks for it.
+            nobody = upload(server.client, "b.md", WORDS, extra_body={"read_by": "nobody"}).id
+            assert told(server, nobody)["status"] == "failed" and "nobody" in told(server, nobody)["error"]
+
+
 def test_pages_of_a_PDF_have_numbers(s):
     with tempfile.TemporaryDirectory() as place:
         # What the program writes of two pages, and of one.

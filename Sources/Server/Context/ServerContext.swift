@@ -19,6 +19,8 @@ struct ServerContext: Sendable {
   let readersAhead = Monitor(0)
   /// What reads prompts of earlier conversations ahead; nil where nothing does.
   let readAhead: ReadAhead?
+  /// What reads files ahead that a client has named.
+  let documents: DocumentReader
 
   init(models: ModelFleet, settings: ServerSettings) {
     (self.models, self.settings) = (models, settings)
@@ -27,6 +29,7 @@ struct ServerContext: Sendable {
     limits.keptLines = settings.keptLines
     if let archive = settings.archive { limits.fileBytes = archive.settings.fileBytes }
     self.limits = limits
+    documents = DocumentReader(models)
     readAhead = settings.readAheadFolder.map { ReadAhead($0, models: models) }
     texts = TextDesk(ledger: models.ledger)
     media = MediaSources(

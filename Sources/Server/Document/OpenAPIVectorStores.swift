@@ -7,7 +7,8 @@ enum OpenAPIVectorStores {
       "additionalProperties": {"type": ["string", "number", "boolean"], "maxLength": 512}},
     "FileForm": {"type": "object", "required": ["file", "purpose"], "description": "with the header anthropic-version the purpose may be left out",
       "properties": {"file": {"type": "string", "format": "binary"},
-        "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}, "expires_in_seconds": {"type": "integer"}}},
+        "purpose": {"enum": ["assistants", "batch", "user_data", "vision"]}, "expires_in_seconds": {"type": "integer"},
+        "read_by": {"type": "string", "description": "the model that reads it whole, so that questions about it begin at once"}}},
     "PartForm": {"type": "object", "required": ["data"], "properties": {
       "data": {"type": "string", "format": "binary"}}},
     "ChunkingStrategy": {"anyOf": [

@@ -65,7 +65,8 @@ struct FilesRoute {
         try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
       }
     try archive.add(record, file.body)
-    return Response(json: record.json(for: http))
+    try server.documents.read([record.id], by: text("read_by"), for: context.client)
+    return Response(json: json(record, for: http))
   }
 
   /// - Throws: 400 for what is no purpose, and for those that nothing here serves.
@@ -146,8 +147,16 @@ struct FilesRoute {
     ]
   }
 
+  /// In the words of the client that asks, with what became of its wish to have the file read.
+  private func json(_ file: FileRecord, for http: Request) -> JSONValue {
+    let own = http.isMessagesClient ? file.messagesJSON : file.json
+    guard let told = server.documents.told(of: file.id), var object = own.objectValue else { return own }
+    object["read"] = told
+    return .object(object)
+  }
+
   private func retrieve(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
-    Response(json: try file(http, context).json(for: http))
+    Response(json: json(try file(http, context), for: http))
   }
 
   private func content(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
@@ -167,11 +176,6 @@ struct FilesRoute {
         ? ["id": .string(file.id), "type": "file_deleted"]
         : ["id": .string(file.id), "object": "file", "deleted": true])
   }
-}
-
-extension FileRecord {
-  /// In the words of the client that asks.
-  fileprivate func json(for http: Request) -> JSONValue { http.isMessagesClient ? messagesJSON : json }
 }
 
 extension Request {

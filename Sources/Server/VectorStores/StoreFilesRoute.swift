@@ -100,6 +100,7 @@ struct StoreFilesRoute {
     try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
     try server.archive().add([entry], batch: nil, key: context.client.key)
     worker?.start()
+    try server.documents.read([entry.file], by: body.reader, for: context.client)
     let now = try server.archive().store(store.record.id, context.client).entries[entry.file]
     return answer(now ?? entry)
   }
@@ -189,6 +190,9 @@ struct StoreFilesRoute {
     try server.archive().add(entries, batch: batch, key: context.client.key)
     server.models.observe()
     worker?.start()
+    for file in body.files {
+      try server.documents.read([file.fileID], by: file.reader ?? body.reader, for: context.client)
+    }
     let now = try server.archive().store(store.record.id, context.client).entries
     var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
     response.askAgainSoon()

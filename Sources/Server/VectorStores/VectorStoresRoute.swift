@@ -86,6 +86,7 @@ struct VectorStoresRoute {
     }
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
+    try server.documents.read(ids, by: body.reader, for: context.client)
     return Response(json: object(try archive.store(record.id, context.client)))
   }
 
@@ -109,6 +110,7 @@ struct VectorStoresRoute {
       if let metadata = body.metadata { record.metadata = metadata }
       if body.namesExpiry { record.expiry = body.expiry }
     }
+    try server.documents.read(store.entries.keys.sorted(), by: body.reader, for: context.client)
     // One that has ended the server too often is not tried by itself.
     try server.archive().attempts.end("rebuild." + store.record.id)
     return Response(json: object(changed))

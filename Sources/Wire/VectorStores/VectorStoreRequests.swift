@@ -48,6 +48,17 @@ package struct ChunkingStrategy: Sendable, Equatable {
   }
 }
 
+/// What reads files whole.
+private enum Reader {
+  /// `read_by`: a model.
+  static func read(_ fields: inout Fields) throws(APIError) -> String? {
+    try fields.string(
+      "read_by",
+      "the model that reads each file whole, so that questions about it begin at once ([more](documents.md))",
+      like: #""demo""#)
+  }
+}
+
 /// When an object is to go.
 package struct ExpiryRule: Sendable, Equatable {
   /// Days after the last use.
@@ -134,6 +145,8 @@ package struct VectorStoreRequest: RequestBody {
   package var namesExpiry: Bool
   /// The model that makes its vectors.
   package var model: String?
+  /// The model that reads its files whole.
+  package var reader: String?
   package var ignored: [String] = []
 
   package init(_ fields: inout Fields) throws(APIError) {
@@ -146,6 +159,7 @@ package struct VectorStoreRequest: RequestBody {
     _ = fields.value("expires_after", ExpiryRule.shape, "null ends the rule of a store")
     expiry = try ExpiryRule(fields.value("expires_after"))
     model = try fields.string("embedding_model", "the model that makes its vectors", like: #""minilm""#)
+    reader = try Reader.read(&fields)
   }
 }
 
@@ -154,6 +168,8 @@ package struct StoreFileRequest: RequestBody {
   package let fileID: String
   package let attributes: JSONObject?
   package let strategy: ChunkingStrategy
+  /// The model that reads it whole.
+  package let reader: String?
   /// The path of the id, for errors.
   package let name: String
   package var ignored: [String] = []
@@ -162,11 +178,13 @@ package struct StoreFileRequest: RequestBody {
     fileID = try fields.requiredString("file_id", like: #""file-1""#)
     attributes = try Attributes.attributes(&fields)
     strategy = try ChunkingStrategy(&fields)
+    reader = try Reader.read(&fields)
     name = fields.name(of: "file_id")
   }
 
   fileprivate init(_ id: String, _ attributes: JSONObject?, _ strategy: ChunkingStrategy, name: String) {
     (fileID, self.attributes, self.strategy, self.name) = (id, attributes, strategy, name)
+    reader = nil
   }
 }
 
@@ -187,6 +205,8 @@ package struct AttributesRequest: RequestBody {
 /// POST /v1/vector_stores/{id}/file_batches.
 package struct FileBatchRequest: RequestBody {
   package let files: [StoreFileRequest]
+  /// The model that reads them whole.
+  package let reader: String?
   package var ignored: [String] = []
 
   package init(_ fields: inout Fields) throws(APIError) {
@@ -195,6 +215,7 @@ package struct FileBatchRequest: RequestBody {
     let ids = try fields.texts("file_ids", maxCount: most, like: #"["file-1","file-2"]"#)
     let attributes = try Attributes.attributes(&fields)
     let strategy = try ChunkingStrategy(&fields)
+    reader = try Reader.read(&fields)
     let list = fields.value("files")
     fields.rule(Shape.oneNamed(["file_ids", "files"], #"{"type": "array", "minItems": 1}"#))
     guard isNoted || (ids == nil) != (list == nil) else {
