@@ -79,7 +79,10 @@ package final class App: Sendable {
     for table in tables { router.add(table) }
     self.router = router
     batches?.resume { [router] in router.respond(to: $0, $1) }
-    documents.resume { [router] in router.respond(to: $0, $1) }
+    // Routes know the reader: whoever holds them here would hold itself.
+    documents.resume { [weak self] in
+      self?.router.respond(to: $0, $1) ?? Response(json: [:], status: 500)
+    }
   }
 
   /// Method and pattern of every route.

@@ -184,6 +184,7 @@ func makeEmbeddingApp(_ service: FakeEncoder = FakeEncoder()) -> App {
 
   @Test func `what the server can do without one model in particular is told beside them`() throws {
     let plain = try makeEmbeddingApp().send("GET", "/v1/capabilities").json["server"]
-    #expect(plain == ["pull": false, "vector_stores": false, "known": []])
+    let mcp: JSONValue = ["servers": [], "urls": false]
+    #expect(plain == ["pull": false, "vector_stores": false, "known": [], "mcp": mcp])
   }
 }

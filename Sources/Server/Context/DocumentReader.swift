@@ -100,7 +100,7 @@ final class DocumentReader: Sendable {
 
   func stop() {
     let thread = state.update { state in
-      state.isStopped = true
+      (state.isStopped, state.answer) = (true, nil)
       return state.thread
     }
     thread?.join()
