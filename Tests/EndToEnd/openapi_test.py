@@ -152,9 +152,9 @@ def test_real_requests_and_answers_follow_the_document(s):
     reached |= responses_and_conversations(s)
     every = {(method, path) for path, item in document(s)["paths"].items() for method in item}
     # An upgrade to a WebSocket has no JSON, and neither have metrics; models_test unloads models, follows them and has names
-    # with a slash; embeddings_test has a model that makes vectors.
+    # with a slash; embeddings_test has a model that makes vectors, transcriptions_test one that listens.
     elsewhere = {("get", "/v1/responses"), ("get", "/metrics"), ("get", "/models/sse"), ("post", "/models/unload"), ("post", "/models/pull"), ("post", "/v1/embeddings"), ("post", "/embeddings"),
-                 ("get", "/v1/models/{owner}/{name}")}
+                 ("get", "/v1/models/{owner}/{name}"), ("post", "/v1/audio/transcriptions"), ("post", "/v1/audio/translations")}
     # vector_stores_test has a model for them, and sends forms; batches_test has files and waits for answers.
     stores = ("/v1/files", "/v1/uploads", "/v1/vector_stores", "/v1/batches", "/v1/messages/batches")
     every = {(m, p) for m, p in every if not p.startswith(stores)}
