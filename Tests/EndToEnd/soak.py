@@ -63,6 +63,8 @@ def exchange(target, data):
         answer = b""
         while piece := connection.recv(65536):
             answer += piece
+    if not answer:
+        raise ConnectionAbortedError("no answer")
     return responses(answer)[0]
 
 
