@@ -205,7 +205,7 @@ def test_the_binding_in_dart_is_that_of_the_header(server):
 
 
 def test_examples_are_short_and_linked(server):
-    readme = "".join((ROOT / page).read_text() for page in ("README.md", "docs/search-notes.md", "docs/receipts.md"))
+    readme = "".join((ROOT / page).read_text() for page in ("README.md", "docs/search-notes.md", "docs/receipts.md", "docs/add-a-tool.md"))
     dart = (EXAMPLES / "dart" / "README.md").read_text()
     for file in EXAMPLES.rglob("*.*"):
         if file.suffix in (".c", ".dart", ".py", ".sh", ".swift"):
