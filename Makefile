@@ -112,7 +112,7 @@ test: toolchain      ## run every test: Swift tests, then SDKs and other clients
 	$(SWIFT) build --build-tests $(DEBUG) $(FLAGS)
 	@# A process of tests has a thread for each core, and what waits holds one: two processes keep the cores busy.
 	@tests="$(SWIFT) test --skip-build --ignore-lock $(DEBUG) $(FLAGS)"; \
-	  $$tests --filter '$(HALF)' >.build/half.log 2>&1 & half=$$!; \
+	  $$tests --filter '$(HALF)' >.build/half.log 2>&1 & half=$$!; trap "kill $$half" INT TERM; \
 	  $$tests --skip '$(HALF)'; rest=$$?; wait $$half; first=$$?; cat .build/half.log; [ $$first = 0 ] && [ $$rest = 0 ]
 	$(MAKE) arm64-kernel-test
 	$(MAKE) differential

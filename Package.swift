@@ -71,7 +71,7 @@ let budgets = [
   "Decoding": 1_870,
   "Fetch": 680,
   "Grammar": 12_760,
-  "HTTP": 4_400,
+  "HTTP": 4_420,
   "Hub": 2_710,
   "Inference": 7_290,
   "JSON": 1_020,

@@ -9,10 +9,11 @@ enum Help {
 
   /// Flags that people need, in the order in which they are shown.
   private static let usual = [
-    "model", "prompt", "output", "bits", "recipe", "text", "choices", "tasks", "svg", "file", "system",
+    "model", "prompt", "language", "format", "output", "beside", "bits", "recipe", "text", "choices", "tasks",
+    "svg", "file", "system",
     "temperature", "max-tokens", "continue", "no-thinking",
     "schema",
-    "tools", "quotes", "port",
+    "tools", "mcp-config", "quotes", "port",
     "host", "models-dir", "allow-pull", "api-key-file", "memory", "threads", "max-context", "state-dir",
     "embedding-model", "limit", "files", "watch", "rerank", "rebuild", "list", "verbose", "include", "to",
     "dry-run",

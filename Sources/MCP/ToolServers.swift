@@ -101,7 +101,7 @@ package final class ToolServers: Sendable {
   }
 
   /// Whether a label can stand in a request and in a name of a function.
-  package static func isLabel(_ text: String) -> Bool {
+  private static func isLabel(_ text: String) -> Bool {
     (1...64).contains(text.utf8.count)
       && text.unicodeScalars.allSatisfy {
         $0.isASCII

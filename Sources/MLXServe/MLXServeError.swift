@@ -83,11 +83,6 @@ extension ModelOptions {
 }
 
 extension ServerOptions {
-  /// Largest body for a model that takes images or audio: they travel in it, in base64.
-  private static let mediaBodyBytes = 48 << 20
-  /// Of a recording.
-  private static let soundBodyBytes = 100 << 20
-
   /// - Throws: for what cannot be meant, and for a server that others could use though nobody has said so.
   func check() throws(MLXServeError) {
     guard (0...65535).contains(port) else {
@@ -112,8 +107,8 @@ extension ServerOptions {
 
   func limits(for model: LoadedModel) -> Limits {
     var limits = Limits()
-    if MediaKind.allCases.contains(where: model.media.takes) { limits.bodyBytes = Self.mediaBodyBytes }
-    if model.transcriber != nil { limits.bodyBytes = Self.soundBodyBytes }
+    if MediaKind.allCases.contains(where: model.media.takes) { limits.bodyBytes = BodySize.media }
+    if model.transcriber != nil { limits.bodyBytes = BodySize.recording }
     limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
     return limits
   }

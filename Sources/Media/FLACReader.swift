@@ -239,8 +239,9 @@ struct FLACFrame {
       for i in values.indices { values[i] = value }
     case 1: for i in values.indices { values[i] = try bits.signed(depth) }
     case 8...12:
+      try begin(&values, order: kind - 8, depth: depth, &bits)
       let coefficients = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]][kind - 8]
-      try predict(&values, coefficients, shift: 0, depth: depth, &bits, order: kind - 8)
+      try addResidual(&values, coefficients, shift: 0, &bits)
     case 32...63: try predictLinearly(&values, order: kind - 31, depth: depth, &bits)
     default: throw FLACReader.damaged("a channel is coded in an unknown way")
     }
@@ -248,24 +249,23 @@ struct FLACFrame {
     return values
   }
 
-  private func predictLinearly(
+  /// The samples that a prediction begins with.
+  private func begin(
     _ values: inout [Int], order: Int, depth: Int, _ bits: inout FLACBits
   ) throws(AudioError) {
     guard order <= size else { throw FLACReader.damaged("a prediction is longer than its frame") }
     for i in 0..<order { values[i] = try bits.signed(depth) }
+  }
+
+  private func predictLinearly(
+    _ values: inout [Int], order: Int, depth: Int, _ bits: inout FLACBits
+  ) throws(AudioError) {
+    try begin(&values, order: order, depth: depth, &bits)
     let precision = try bits.int(4) + 1
     let shift = try bits.signed(5)
     guard precision < 16, shift >= 0 else { throw FLACReader.damaged("a prediction's precision is none") }
     var coefficients: [Int] = []
     for _ in 0..<order { coefficients.append(try bits.signed(precision)) }
-    try addResidual(&values, coefficients, shift: shift, &bits)
-  }
-
-  private func predict(
-    _ values: inout [Int], _ coefficients: [Int], shift: Int, depth: Int, _ bits: inout FLACBits, order: Int
-  ) throws(AudioError) {
-    guard order <= size else { throw FLACReader.damaged("a prediction is longer than its frame") }
-    for i in 0..<order { values[i] = try bits.signed(depth) }
     try addResidual(&values, coefficients, shift: shift, &bits)
   }
 

@@ -2,6 +2,7 @@
 
 package import HTTP
 import JSON
+import MCP
 package import Pipeline
 import Platform
 import Wire
@@ -17,6 +18,7 @@ package final class App: Sendable {
   private let metrics: Metrics
   private let readAhead: ReadAhead?
   private let documents: DocumentReader
+  private let toolServers: ToolServers?
   private let records: Bool
 
   /// The wires that write errors in a shape of their own.
@@ -46,6 +48,7 @@ package final class App: Sendable {
     metrics = settings.metrics
     readAhead = server.readAhead
     documents = server.documents
+    toolServers = settings.toolServers
     readAhead?.start()
     records = settings.recorder != nil
     worker = settings.archive.map { ArchiveWorker($0, models: models) }
@@ -95,6 +98,7 @@ package final class App: Sendable {
     readAhead?.stop()
     documents.stop()
     jobs.stop(seconds: seconds)
+    toolServers?.end()
     worker?.stop()
     archive?.stop()
   }

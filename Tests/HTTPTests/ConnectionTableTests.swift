@@ -167,4 +167,18 @@ import Testing
     #expect(table.add(socket, from: peer("127.0.0.1"), isCrowded: true) == .reserve(3))
     #expect(table.add(socket, from: peer("127.0.0.1")) == .taken(4))
   }
+
+  @Test func `a client whose request has come makes no room`() throws {
+    var ends: [Int32] = [0, 0]
+    try #require(socketpair(AF_UNIX, ListeningSocket.streamType, 0, &ends) == 0)
+    defer { for end in ends { close(end) } }
+    let table = table(2)
+    #expect(table.add(Socket(accepted: ends[0], sendBufferBytes: 0), from: peer("127.0.0.1")) == .taken(0))
+    #expect(table.enterIdle(0))
+    #expect(write(ends[1], "G", 1) == 1)
+    #expect(!table.makeRoom() && !table.isEnding(0))
+    var byte: UInt8 = 0
+    #expect(read(ends[0], &byte, 1) == 1)
+    #expect(table.makeRoom() && table.isEnding(0))
+  }
 }

@@ -54,13 +54,12 @@ enum TranscribeCommand {
 
   /// The only model of the cache that transcribes.
   private static func chosen(_ flags: ParsedFlags) throws -> String {
-    let names = ModelLocator.here(try flags.hubSettings()).filter { LoadedModel.transcribes($0.path) }.map(
-      \.name)
+    let names = ModelLocator.here(try flags.hubSettings())
+      .filter { LoadedModel.transcribes($0.path) }.map(\.name)
     guard names.count == 1, let name = names.first else {
       throw Problem(
         description: names.isEmpty
-          ? "no model that transcribes is here: 'mlxserve pull mlx-community/whisper-large-v3-turbo-asr-fp16' fetches one, "
-            + "and --model names a folder"
+          ? "no model that transcribes is here: 'mlxserve pull openai/whisper-small' fetches one, and --model names a folder"
           : "several models transcribe: name one with --model (\(names.joined(separator: ", ")))")
     }
     return name

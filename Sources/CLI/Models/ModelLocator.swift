@@ -64,8 +64,7 @@ enum ModelLocator {
   /// - Throws: where there is none, or several and nobody to ask.
   static func chosen(_ flags: ParsedFlags) throws -> String {
     let names = here(try flags.hubSettings()).filter {
-      !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path)
-        && !LoadedModel.transcribes($0.path)
+      LoadedModel.generates($0.path)
         && (File.exists($0.path + "/config.json") || ModelFolder.isGGUF($0.path))
     }.map(\.name)
     guard let first = names.first else { throw UsageError.noModel(here: []) }

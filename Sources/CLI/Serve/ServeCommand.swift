@@ -3,6 +3,7 @@
 import Fetch
 import HTTP
 import JSON
+import MCP
 import Media
 import Platform
 import Server
@@ -24,7 +25,7 @@ enum ServeCommand {
     PassingFolder.removeAbandoned()
     let descriptors = DescriptorLimit.raise().soft
     let ledger = try FleetFlags.ledger(flags)
-    _ = try flags.toolServers(ledger)
+    let tools = try flags.toolServers(ledger)
     let missing = try ServeDownload.missing(flags)
     let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
     let access = try ServeSetup.access(flags)
@@ -48,7 +49,8 @@ enum ServeCommand {
     let running = Monitor<ModelFleet?>(nil)
     try leaveOnSignals(server, running, flags)
     let (models, app, fleet) = try load(
-      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, server) }, flags, metrics, server)
+      { try present ?? ServeDownload.run(missing, flags, ledger: ledger, server) }, flags, tools, metrics,
+      server)
     let id = Self.id(models)
     running.withLock { $0 = fleet }
     server.open(app)
@@ -86,7 +88,8 @@ enum ServeCommand {
   }
 
   private static func load(
-    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ metrics: Metrics, _ server: Host
+    _ find: () throws -> FleetFlags, _ flags: ParsedFlags, _ tools: ToolServers?, _ metrics: Metrics,
+    _ server: Host
   ) throws -> (FleetFlags, App, ModelFleet) {
     do {
       let models = try find()
@@ -99,7 +102,7 @@ enum ServeCommand {
       settings.store = try makeStore(flags, memory: models.ledger.limit)
       if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
       settings.archive = try makeArchive(flags, memory: models.ledger.limit)
-      settings.toolServers = try flags.toolServers(models.ledger)
+      settings.toolServers = tools
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }

@@ -10,8 +10,6 @@ import Wire
 
 enum ServeSetup {
   static let keyVariable = ServedChat.keyVariable
-  /// Largest body for a model that takes images or audio: they travel in it, in base64; and for one that transcribes.
-  private static let (mediaBodyBytes, soundBodyBytes) = (48 << 20, 100 << 20)
   static let defaultHost = "127.0.0.1"
 
   static func host(_ flags: ParsedFlags) -> String { address(flags, "host") }
@@ -143,28 +141,23 @@ enum ServeSetup {
     return mode
   }
 
-  /// Whether a model may hear or see, by its config.json: the listener opens before it is loaded. What is wrong with
-  /// that file is told when it is.
-  private static func takesMedia(_ flags: ParsedFlags) -> Bool {
-    if flags.isSet("models-dir") || !flags.isSet("model") { return true }
-    return flags.texts("model").contains { text in
+  /// The largest body that one of the models needs, by its config.json; nil where texts alone come. The listener opens
+  /// before they are loaded: what is wrong with that file is told when they are.
+  private static func bodyBytes(_ flags: ParsedFlags) -> Int? {
+    // What is in a folder, or not here yet, may take them.
+    let others = flags.isSet("models-dir") || !flags.isSet("model") ? [BodySize.media] : []
+    let named = flags.texts("model").compactMap { text -> Int? in
       let given = FleetFlags.source(text).path
-      // What is not here yet may take them.
-      guard let place = try? ModelLocator.present(given, flags) else { return true }
+      guard let place = try? ModelLocator.present(given, flags) else { return BodySize.media }
+      if LoadedModel.transcribes(place) { return BodySize.recording }
       let path = place + "/config.json"
       guard let bytes = try? File.read(path, limit: 16 << 20), let config = try? JSONValue(parsing: bytes)
-      else { return false }
-      return config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
-        || LoadedModel.transcribes(place)
+      else { return nil }
+      let takesMedia =
+        config["vision_config"]?.objectValue != nil || config["audio_config"]?.objectValue != nil
+      return takesMedia ? BodySize.media : nil
     }
-  }
-
-  /// Whether one of the models that are named writes down recordings.
-  private static func transcribes(_ flags: ParsedFlags) -> Bool {
-    flags.texts("model").contains { text in
-      let place = try? ModelLocator.present(FleetFlags.source(text).path, flags)
-      return place.flatMap { $0 }.map { LoadedModel.transcribes($0) } ?? false
-    }
+    return (others + named).max()
   }
 
   /// Connections that are asked for.
@@ -178,8 +171,8 @@ enum ServeSetup {
     limits.connectionsPerKey = flags.integer("max-connections-per-key")
     if let megabytes = flags.integer("max-body") {
       limits.bodyBytes = megabytes << 20
-    } else if takesMedia(flags) {
-      limits.bodyBytes = transcribes(flags) ? soundBodyBytes : mediaBodyBytes
+    } else if let bytes = bodyBytes(flags) {
+      limits.bodyBytes = bytes
     }
     limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
     limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds

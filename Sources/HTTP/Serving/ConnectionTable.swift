@@ -149,7 +149,8 @@ final class ConnectionTable: Sendable {
   /// Ends the connection that waits longest for its client, for whoever has no descriptor; false when all of them work.
   func makeRoom() -> Bool { state.update { Self.makeRoom(in: &$0, where: { _ in true }) } }
 
-  /// Ends the connection of this kind that makes room first; false when all of them work, or too many are ending.
+  /// Ends the connection of this kind that makes room first; false when all of them work, or too many are ending. A client
+  /// whose request has come, but is not read yet, would be cut off without an answer: it works.
   private static func makeRoom(in state: inout State, where isMeant: (Entry) -> Bool) -> Bool {
     guard state.ending < mostEnding, let id = silent(in: &state, isMeant) ?? idle(in: state, isMeant) else {
       return false
@@ -166,6 +167,7 @@ final class ConnectionTable: Sendable {
     while state.firstSilent < state.nextID, !isSilent(state.firstSilent) { state.firstSilent += 1 }
     func canEnd(_ entry: Entry) -> Bool {
       !entry.hasAsked && !entry.isEnding && entry.waitsSince != nil && isMeant(entry)
+        && !entry.socket.hasArrived
     }
     if let first = state.entries[state.firstSilent], canEnd(first) { return state.firstSilent }
     return state.entries.filter { canEnd($0.value) }.keys.min()
@@ -178,7 +180,7 @@ final class ConnectionTable: Sendable {
       guard let since = entry.waitsSince else { continue }
       let hasKey = entry.key != nil
       if let best, (best.hasKey ? 1 : 0, best.since) <= (hasKey ? 1 : 0, since) { continue }
-      best = (id, hasKey, since)
+      if !entry.socket.hasArrived { best = (id, hasKey, since) }
     }
     return best?.id
   }

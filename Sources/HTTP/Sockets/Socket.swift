@@ -122,6 +122,12 @@ struct Socket: Sendable {
     return code == 0 ? .halfClosed : .gone
   }
 
+  /// Whether bytes have come that nobody has read yet.
+  var hasArrived: Bool {
+    var byte: UInt8 = 0
+    return recv(descriptor, &byte, 1, Int32(Self.peekFlag) | Int32(MSG_DONTWAIT)) > 0
+  }
+
   /// Ends the sending direction; the client reads what was sent, then the end.
   func endSending() { shutdown(descriptor, Self.writeSide) }
 

@@ -6,7 +6,7 @@ import Models
 import Platform
 
 /// Usable from any thread.
-package final class EmbeddingClient: EmbeddingService, ModelEngine {
+package final class EmbeddingClient: EmbeddingService, CachelessEngine {
   package let limits: EmbeddingLimits
   package let computeName: String
   package let computeMode: ComputeMode
@@ -156,10 +156,6 @@ package final class EmbeddingClient: EmbeddingService, ModelEngine {
   // MARK: The engine's life
 
   package var contextTokens: Int { limits.maxTokens }
-  package var touchedBytes: Int { 0 }
-  package func reclaim(_ bytes: Int, seconds: Double) -> Int { 0 }
-  package var statistics: EngineStatistics { EngineStatistics() }
-
   package func drain() { inbox.update { $0.isDraining = true } }
 
   /// Cancels everything and waits for the engine's thread to end. Call once.

@@ -25,6 +25,15 @@ package protocol ModelEngine: Sendable {
   func stop()
 }
 
+/// An engine that keeps nothing from one request to the next, and does not generate.
+package protocol CachelessEngine: ModelEngine {}
+
+extension CachelessEngine {
+  package var touchedBytes: Int { 0 }
+  package func reclaim(_ bytes: Int, seconds: Double) -> Int { 0 }
+  package var statistics: EngineStatistics { EngineStatistics() }
+}
+
 extension EngineClient: ModelEngine {
   package var contextTokens: Int { limits.maxContext }
   package var touchedBytes: Int { touched.value }

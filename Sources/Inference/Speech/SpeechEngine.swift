@@ -120,7 +120,7 @@ private final class SpeechEngine {
 }
 
 /// The only Sendable handle of the engine: starts its thread, submits recordings, ends it. Usable from any thread.
-package final class SpeechClient: SpeechService, ModelEngine {
+package final class SpeechClient: SpeechService, CachelessEngine {
   package let vocabulary: SpeechVocabulary
   package let computeName: String
   package let computeMode: ComputeMode
@@ -220,8 +220,6 @@ package final class SpeechClient: SpeechService, ModelEngine {
 
   // MARK: Requests
 
-  package var waiting: Int { inbox.withLock { $0.queue.count + $0.running } }
-
   package func submit(_ request: SpeechRequest) throws(InferenceError) -> SpeechJob {
     let job = SpeechJob(mailbox: Mailbox(capacity: Self.events))
     // What is refused need not be looked through.
@@ -242,10 +240,6 @@ package final class SpeechClient: SpeechService, ModelEngine {
   }
 
   // MARK: The engine's life
-
-  package var touchedBytes: Int { 0 }
-  package func reclaim(_ bytes: Int, seconds: Double) -> Int { 0 }
-  package var statistics: EngineStatistics { EngineStatistics() }
 
   package func drain() { inbox.update { $0.isDraining = true } }
 

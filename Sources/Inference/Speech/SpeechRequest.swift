@@ -19,8 +19,6 @@ package struct SpeechRequest: Sendable {
   /// Whether a window is written with a look at the text of those before it.
   package var looksBack = true
   package var wantsWords = false
-  /// The client, as a number that says nothing else; 0 is nobody in particular.
-  package var tenant: UInt64 = 0
 
   package init(samples: [Float]) { self.samples = samples }
 
@@ -73,8 +71,6 @@ package typealias SpeechJob = EngineWork<SpeechEvent>
 /// What writes down recordings: an engine's client, or a script in tests. Usable from any thread.
 package protocol SpeechService: Sendable {
   var vocabulary: SpeechVocabulary { get }
-  /// Recordings that wait or are being written down.
-  var waiting: Int { get }
 
   /// Queues a recording; looks through it, and does not wait for others.
   ///

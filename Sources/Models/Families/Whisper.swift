@@ -221,7 +221,6 @@ package final class Whisper {
 
   /// Bytes of tables of which a step reads the rows of its tokens and nothing else.
   package var tableBytes: Int { positions.byteCount }
-  package var threads: Int { compute.threads }
 
   // MARK: Hearing
 

@@ -229,13 +229,10 @@ package enum ChildProcess {
 
   /// Waits for the end of such a program, then kills it and what it has started.
   static func end(_ process: pid_t, within seconds: Double) {
-    if case .running = wait(for: process, until: Instant.now.adding(seconds: seconds)) {
-      kill(-process, SIGKILL)
-      _ = wait(for: process, until: nil)
-    } else {
-      // Children that it has left have its group.
-      kill(-process, SIGKILL)
-    }
+    let found = wait(for: process, until: Instant.now.adding(seconds: seconds))
+    // Children that it has left have its group.
+    kill(-process, SIGKILL)
+    if case .running = found { _ = wait(for: process, until: nil) }
   }
 
   /// Starts a shell that waits for the end of this process, however it comes, and removes a folder then. It has no bounds:

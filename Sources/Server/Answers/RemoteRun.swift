@@ -129,18 +129,15 @@ final class RemoteRun {
     _ index: Int, _ request: inout ChatRequest, isChange: Bool = false, _ deliver: Deliver
   ) throws(AnswerFailure) {
     let server = servers[index]
-    let known = plan.lists.last {
-      $0["server_label"]?.stringValue?.utf8.elementsEqual(server.tool.label.utf8) ?? false
-    }
-    if let known, !server.entry.isNear, !isChange {
-      return show(Self.tools(of: known), of: index, &request)
-    }
+    // A list that has changed is told as one that the conversation does not have.
+    let known = isChange ? nil : plan.lists.last { $0["server_label"] == .string(server.tool.label) }
+    if let known, !server.entry.isNear { return show(Self.tools(of: known), of: index, &request) }
     var item = JSONObject([
       ("id", .string("mcpl_" + scope.settings.makeID())), ("type", "mcp_list_tools"),
       ("server_label", .string(server.tool.label)), ("tools", [] as JSONValue),
     ])
     // What a program of this machine has is known at once; where it is what the conversation has, nothing is told.
-    if known == nil || !server.entry.isNear || isChange { try deliver(.remoteBegan(.object(item))) }
+    if known == nil { try deliver(.remoteBegan(.object(item))) }
     var tools: [RemoteTool] = []
     servers[index].changes = server.session.changes
     do throws(ToolFault) {
@@ -150,18 +147,11 @@ final class RemoteRun {
       Log.warning("tools not listed", ["server": server.tool.label, "ending": error.word])
       item["error"] = .string("The server '\(server.tool.label)' gave no list: \(error).")
     }
-    tools = tools.filter { tool in
-      server.tool.allowed?.has(tool.name, isReadOnly: tool.isReadOnly) ?? true
-    }
+    tools = tools.filter { server.tool.allows($0.name, isReadOnly: $0.isReadOnly) }
     item["tools"] = .array(tools.map(Self.json))
-    if let known, server.entry.isNear, !isChange {
-      if Self.tools(of: known) != tools {
-        try deliver(.remoteBegan(.object(item)))
-        try deliver(.remoteEnded(.object(item)))
-      }
-    } else {
-      try deliver(.remoteEnded(.object(item)))
-    }
+    let isNews = known.map { Self.tools(of: $0) != tools } ?? true
+    if known != nil, isNews { try deliver(.remoteBegan(.object(item))) }
+    if isNews { try deliver(.remoteEnded(.object(item))) }
     show(tools, of: index, &request)
   }
 
@@ -174,7 +164,7 @@ final class RemoteRun {
       if let choices = plan.choices, !choices.contains(where: { $0.has(server.label, tool.name) }) {
         continue
       }
-      if let allowed = server.allowed, !allowed.has(tool.name, isReadOnly: tool.isReadOnly) { continue }
+      guard server.allows(tool.name, isReadOnly: tool.isReadOnly) else { continue }
       var name = MCPTool.functionName(tool.name)
       if request.tool(named: name) != nil { name = server.functionName(besides: name) }
       guard request.tool(named: name) == nil,
@@ -289,7 +279,7 @@ final class RemoteRun {
       try deliver(.remoteEnded(.object(item)))
       let id = item["id"]?.stringValue ?? ""
       messages += [
-        MCPMessages.message([(id, MCPTool.functionName(call.name), call.arguments)]),
+        .toolCall(id: id, MCPTool.functionName(call.name), arguments: call.arguments),
         MCPMessages.result(of: .object(item)),
       ]
     }

@@ -141,21 +141,15 @@ final class RoundsRun: AnswerSource {
   private func begin(
     _ remote: RemoteRun, _ onSilence: () throws(SocketError) -> Void, _ deliver: Deliver
   ) throws(AnswerFailure) {
-    try remote.begin(&request) { (step) throws(AnswerFailure) in
-      try tell { () throws(SocketError) in try deliver(0, .search(step)) }
-    }
+    try remote.begin(&request) { (step) throws(AnswerFailure) in try tell(step, deliver) }
     let approved = remote.approved
     if !approved.isEmpty { _ = try make(approved, remote, onSilence, deliver) }
     withdraw()
-    let all = request
+    let tools = request.tools
     // A choice of other servers' tools leaves no others.
     if remote.isForced { request.tools.removeAll { !remote.has($0.name) } }
-    do throws(APIError) {
-      try startRun()
-    } catch {
-      throw isUnwanted() ? .clientGone : .refused(error)
-    }
-    request.tools = all.tools
+    try startNext()
+    request.tools = tools
   }
 
   /// - Returns: whether the client is asked, so that the answer waits.
@@ -163,16 +157,14 @@ final class RoundsRun: AnswerSource {
     _ calls: [RemoteRun.Call], _ remote: RemoteRun, _ onSilence: () throws(SocketError) -> Void,
     _ deliver: Deliver
   ) throws(AnswerFailure) -> Bool {
-    func tellStep(_ step: TokenStream.SearchStep) throws(AnswerFailure) {
-      try tell { () throws(SocketError) in try deliver(0, .search(step)) }
-    }
     let before = remote.left
     let (messages, asks) = try remote.make(
       calls, most: callsLeft ?? .max,
-      onSilence: { () throws(AnswerFailure) in try tell(onSilence) }, tellStep)
+      onSilence: { () throws(AnswerFailure) in try tell(onSilence) },
+      { (step) throws(AnswerFailure) in try tell(step, deliver) })
     callsLeft? -= before - remote.left
     request.messages += messages
-    try remote.listChanges(&request, tellStep)
+    try remote.listChanges(&request) { (step) throws(AnswerFailure) in try tell(step, deliver) }
     return asks
   }
 
@@ -182,6 +174,10 @@ final class RoundsRun: AnswerSource {
     } catch {
       throw .clientGone
     }
+  }
+
+  private func tell(_ step: TokenStream.SearchStep, _ deliver: Deliver) throws(AnswerFailure) {
+    try tell { () throws(SocketError) in try deliver(0, .search(step)) }
   }
 
   // MARK: Pieces
@@ -237,10 +233,10 @@ final class RoundsRun: AnswerSource {
     _ queries: [String], _ deliver: Deliver
   ) throws(AnswerFailure) {
     let id = "fs_" + scope.settings.makeID()
-    try tell { () throws(SocketError) in try deliver(0, .search(.began(id: id))) }
+    try tell(.began(id: id), deliver)
     guard let outcome = try files?.search(id, queries, isUnwanted: isUnwanted) else { return }
     callsLeft? -= 1
-    try tell { () throws(SocketError) in try deliver(0, .search(.ended(outcome.item))) }
+    try tell(.ended(outcome.item), deliver)
     if searchesFirst {
       request.messages = Self.adding(outcome.text, to: request.messages)
     } else {
@@ -281,6 +277,10 @@ final class RoundsRun: AnswerSource {
     withdraw()
     usedBefore = usageSoFar
     current = nil
+    try startNext()
+  }
+
+  private func startNext() throws(AnswerFailure) {
     do throws(APIError) {
       try startRun()
     } catch {

@@ -122,3 +122,11 @@ struct ServerContext: Sendable {
     context.ignored = unknown + others
   }
 }
+
+extension LoadedModel {
+  /// - Throws: 400 for a model that does not go on with text.
+  func checkGenerates() throws(APIError) {
+    if transcriber != nil { throw .onlyTranscribes(model: id) }
+    if !generates { throw .cannotGenerate(model: id) }
+  }
+}

@@ -6,6 +6,13 @@ import Media
 import Platform
 import Wire
 
+/// The largest body by what a model takes, in bytes, where nobody sets another limit.
+package enum BodySize {
+  /// Images and audio in messages: they travel in base64.
+  package static let media = 48 << 20
+  package static let recording = 100 << 20
+}
+
 extension Request {
   /// The request with its body as it was before the client packed it, and without the header that says so.
   ///

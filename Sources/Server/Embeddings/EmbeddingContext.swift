@@ -48,14 +48,6 @@ extension ServerContext {
   }
 }
 
-extension LoadedModel {
-  /// - Throws: 400 for a model that does not go on with text.
-  func checkGenerates() throws(APIError) {
-    if transcriber != nil { throw .onlyTranscribes(model: id) }
-    if !generates { throw .cannotGenerate(model: id) }
-  }
-}
-
 extension ModelSource {
   /// Whether the model makes vectors, or scores; of one that is not loaded its folder says so.
   func makes(scores: Bool, _ loaded: LoadedModel?) -> Bool {

@@ -164,7 +164,7 @@ extension ModelCatalog {
     let sources = sources
     // To look at the one that most servers have takes 6 ms, at a GGUF file 29.
     guard sources.count > 1 else { return nil }
-    let able = sources.filter { !LoadedModel.makesVectors($0.path) && !LoadedModel.makesScores($0.path) }
+    let able = sources.filter { LoadedModel.generates($0.path) }
     guard let first = able.first, able.count > 1 else { return nil }
     let bytes = try? File.read(first.path + "/tokenizer.json", limit: Self.tokenizerBytes)
     let size = bytes?.count

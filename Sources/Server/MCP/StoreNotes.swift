@@ -147,10 +147,7 @@ struct StoreNotes: NoteSource {
   private var model: ModelFleet.Status? {
     let all = server.models.statuses
     return all.first { $0.model.map { $0.loaded.generates } ?? false }
-      ?? all.first { status in
-        status.model == nil && !status.source.makes(scores: false, nil)
-          && !status.source.makes(scores: true, nil) && !LoadedModel.transcribes(status.source.path)
-      }
+      ?? all.first { $0.model == nil && LoadedModel.generates($0.source.path) }
   }
 
   func answer(_ question: String, in folder: String?, _ work: MCPWork) throws(NoteError) -> NoteAnswer {

@@ -82,7 +82,11 @@ struct TranscriptionForm {
           throw .invalidValue(name, "expected 'true' or 'false'")
         }
         streams = text == "true"
-      case "chunking_strategy": looksBack = try !Self.chunks(text)
+      case "chunking_strategy":
+        guard text == "auto" || (try? JSONValue(parsing: Array(text.utf8)))?["type"] == "server_vad" else {
+          throw .invalidValue(name, "expected 'auto' or {\"type\": \"server_vad\"}")
+        }
+        looksBack = false
       case "known_speaker_names", "known_speaker_references":
         throw .unsupportedParameter(name, "speakers are not told apart here")
       default: ignored.append(APIError.shortened(name))
@@ -101,15 +105,6 @@ struct TranscriptionForm {
         "response_format", "expected one of \(Format.allCases.map(\.rawValue).joined(separator: ", "))")
     }
     return format
-  }
-
-  /// `auto`, or an object with the type `server_vad`: windows stand for themselves.
-  private static func chunks(_ text: String) throws(APIError) -> Bool {
-    if text == "auto" { return true }
-    guard let object = try? JSONValue(parsing: Array(text.utf8)), object["type"] == "server_vad" else {
-      throw .invalidValue("chunking_strategy", "expected 'auto' or {\"type\": \"server_vad\"}")
-    }
-    return true
   }
 
   private func check() throws(APIError) {

@@ -56,7 +56,6 @@ struct TranscriptionsRoute {
     request.prompt = form.prompt
     (request.temperature, request.seed) = (Float(form.temperature), form.seed)
     (request.looksBack, request.wantsWords) = (form.looksBack, form.wantsWords)
-    request.tenant = scope.client.number
     let job: SpeechJob
     do throws(InferenceError) { job = try service.submit(request) } catch {
       throw APIError(error, param: "file")
@@ -71,7 +70,8 @@ struct TranscriptionsRoute {
     var name = name
     if Self.others.contains(name), server.models.catalog.resolve(name) == nil || name.isEmpty {
       let speech = server.models.statuses.first { status in
-        status.model.map { $0.loaded.transcriber != nil } ?? LoadedModel.transcribes(status.source.path)
+        status.model.map { $0.loaded.transcriber != nil }
+          ?? LoadedModel.transcribes(status.source.path)
       }
       name = speech?.source.id ?? name
     }

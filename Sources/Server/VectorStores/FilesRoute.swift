@@ -65,7 +65,13 @@ struct FilesRoute {
         try Self.expiry(text("expires_after[anchor]"), text("expires_after[seconds]"), created)
       }
     try archive.add(record, file.body)
-    try server.documents.read([record.id], by: text("read_by"), for: context.client)
+    do throws(APIError) {
+      try server.documents.read([record.id], by: text("read_by"), for: context.client)
+    } catch {
+      // What is refused leaves nothing.
+      try? archive.remove(record)
+      throw error
+    }
     return Response(json: json(record, for: http))
   }
 

@@ -98,9 +98,9 @@ struct StoreFilesRoute {
     let body = try server.read(StoreFileRequest.self, http, context)
     let entry = try new(body, store, context, batch: nil)
     try claim(EntryRecord.bytesToAdd([entry]), of: context.memory)
+    try server.documents.read([entry.file], by: body.reader, for: context.client)
     try server.archive().add([entry], batch: nil, key: context.client.key)
     worker?.start()
-    try server.documents.read([entry.file], by: body.reader, for: context.client)
     let now = try server.archive().store(store.record.id, context.client).entries[entry.file]
     return answer(now ?? entry)
   }
@@ -187,12 +187,12 @@ struct StoreFilesRoute {
     let batch = BatchRecord(
       id: id, store: store.record.id, created: server.settings.now(), files: entries.map(\.file))
     try claim(EntryRecord.bytesToAdd(entries) + 4 * batch.byteCount, of: context.memory)
-    try server.archive().add(entries, batch: batch, key: context.client.key)
-    server.models.observe()
-    worker?.start()
     for file in body.files {
       try server.documents.read([file.fileID], by: file.reader ?? body.reader, for: context.client)
     }
+    try server.archive().add(entries, batch: batch, key: context.client.key)
+    server.models.observe()
+    worker?.start()
     let now = try server.archive().store(store.record.id, context.client).entries
     var response = Response(json: batch.json(batch.files.compactMap { now[$0] }))
     response.askAgainSoon()

@@ -78,6 +78,7 @@ struct VectorStoresRoute {
       return entry
     }
     try claim(EntryRecord.bytesToAdd(entries), of: context.memory)
+    try server.documents.read(ids, by: body.reader, for: context.client)
     try archive.add(record)
     do throws(APIError) { try archive.add(entries, batch: nil, key: context.client.key) } catch {
       // A file was deleted meanwhile: what is refused leaves nothing.
@@ -86,7 +87,6 @@ struct VectorStoresRoute {
     }
     server.models.observe()
     if !entries.isEmpty { worker?.start() }
-    try server.documents.read(ids, by: body.reader, for: context.client)
     return Response(json: object(try archive.store(record.id, context.client)))
   }
 
@@ -105,12 +105,12 @@ struct VectorStoresRoute {
   private func update(_ http: Request, _ context: ConnectionContext) throws(APIError) -> Response {
     let store = try store(http, context)
     let body = try server.read(VectorStoreRequest.self, http, context, isOptional: true)
+    try server.documents.read(store.entries.keys.sorted(), by: body.reader, for: context.client)
     let changed = try server.archive().change(store.record.id) { record in
       if let name = body.name { record.name = name }
       if let metadata = body.metadata { record.metadata = metadata }
       if body.namesExpiry { record.expiry = body.expiry }
     }
-    try server.documents.read(store.entries.keys.sorted(), by: body.reader, for: context.client)
     // One that has ended the server too often is not tried by itself.
     try server.archive().attempts.end("rebuild." + store.record.id)
     return Response(json: object(changed))

@@ -103,7 +103,7 @@ extension MessagesRequest {
       }
       options.propose(budget: budget, field: field)
     }
-    // Claude Code asks for `updates` first, and after two refusals without: the text as it comes is what there is.
+    // Claude Code asks for `updates` first, and without it only after two refusals. Either way the text is sent as it is made.
     return try thinking.word("display", of: ["summarized", "omitted", "updates"]) != "omitted"
   }
 

@@ -5,12 +5,12 @@ package import JSON
 /// A server of tools, as a request names it.
 package struct MCPTool: Sendable {
   /// Some of its tools.
-  package struct Filter: Sendable {
+  struct Filter: Sendable {
     var names: [String]?
     var isReadOnly: Bool?
 
     /// Whether a tool is among them.
-    package func has(_ name: String, isReadOnly: Bool) -> Bool {
+    func has(_ name: String, isReadOnly: Bool) -> Bool {
       (names.map { $0.contains { $0.utf8.elementsEqual(name.utf8) } } ?? true)
         && (self.isReadOnly.map { $0 == isReadOnly } ?? true)
     }
@@ -21,11 +21,10 @@ package struct MCPTool: Sendable {
   package let url: String?
   /// Lines of the head with their secrets.
   package let headers: [String]
-  package let description: String?
   /// Nil for all.
-  package let allowed: Filter?
+  private let allowed: Filter?
   /// Tools that are called unasked; nil for none.
-  package let unasked: Filter?
+  private let unasked: Filter?
   /// Where the request has it.
   package let path: String
   /// As a response repeats it, without secrets.
@@ -35,13 +34,13 @@ package struct MCPTool: Sendable {
   private static let ownHeaders = [
     "host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "cookie", "expect",
   ]
-  private static let (mostHeaders, headerBytes) = (32, 8 << 10)
+  private static let (labelBytes, mostHeaders, headerBytes) = (64, 32, 8 << 10)
   private static let hidden = "<redacted>"
 
   init(_ tool: inout Fields) throws(APIError) {
     path = tool.path
     label = try tool.requiredString("server_label")
-    guard Self.isLabel(label) else {
+    guard ToolName.isValid(label, most: Self.labelBytes) else {
       throw .invalidValue(tool.name(of: "server_label"), "it must match ^[a-zA-Z0-9_-]{1,64}$")
     }
     for name in ["connector_id", "tunnel_id"] where tool.value(name) != nil {
@@ -49,7 +48,7 @@ package struct MCPTool: Sendable {
         tool.name(of: name), "connectors and tunnels are OpenAI's own; name a server by 'server_url'")
     }
     url = try tool.string("server_url")
-    description = try tool.string("server_description")
+    let description = try tool.string("server_description")
     let authorization = try tool.string("authorization")
     var headers: [String] = []
     let given = try tool.object("headers") ?? JSONObject()
@@ -76,19 +75,20 @@ package struct MCPTool: Sendable {
     self.echo = .object(echo)
   }
 
+  /// Whether the client lets the model call a tool.
+  package func allows(_ name: String, isReadOnly: Bool) -> Bool {
+    allowed?.has(name, isReadOnly: isReadOnly) ?? true
+  }
+
   /// Whether the client wants to be asked before a tool is called; so it is where it does not say.
   package func asks(before name: String, isReadOnly: Bool) -> Bool {
     !(unasked?.has(name, isReadOnly: isReadOnly) ?? false)
   }
 
-  private static func isLabel(_ text: String) -> Bool {
-    (1...64).contains(text.utf8.count) && functionName(text).utf8.elementsEqual(text.utf8)
-  }
-
   private static func header(_ name: String, _ value: JSONValue, _ field: String) throws(APIError) -> String {
     guard let text = value.stringValue else { throw .wrongType(field, expected: "a string", found: value) }
-    guard !name.isEmpty, functionName(name).utf8.elementsEqual(name.utf8),
-      !ownHeaders.contains(name.lowercased()), !name.lowercased().hasPrefix("mcp-")
+    guard ToolName.isValid(name, most: headerBytes), !ownHeaders.contains(name.lowercased()),
+      !name.lowercased().hasPrefix("mcp-")
     else { throw .invalidValue(field, "this header cannot be given here") }
     guard (name + text).utf8.count <= headerBytes, !text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
     else {
@@ -137,12 +137,8 @@ package struct MCPTool: Sendable {
 
   /// The name of a tool as one of a function: other letters become `_`.
   package static func functionName(_ name: String) -> String {
-    let letters = name.unicodeScalars.map { scalar -> Character in
-      let isOwn =
-        scalar.isASCII
-        && (scalar.properties.isAlphabetic || (0x30...0x39).contains(scalar.value) || scalar == "_"
-          || scalar == "-")
-      return isOwn ? Character(scalar) : "_"
+    let letters = name.unicodeScalars.map { scalar in
+      scalar.isASCII && ToolName.isLetter(UInt8(scalar.value)) ? Character(scalar) : "_"
     }
     return String(letters.prefix(ToolName.maxBytes))
   }
@@ -245,21 +241,8 @@ package struct ResponsesInputItems {
   func path(_ index: Int) -> String { paths.indices.contains(index) ? paths[index] : "input" }
 }
 
-/// A call of a tool of another server, as the model sees it.
+/// What came of a call of a tool of another server, as the model sees it.
 package enum MCPMessages {
-  /// The assistant's message with calls.
-  ///
-  /// - Parameter calls: ids, names of functions, and arguments.
-  package static func message(_ calls: [(id: String, name: String, arguments: String)]) -> JSONValue {
-    let calls = calls.map { call -> JSONValue in
-      [
-        "id": .string(call.id), "type": "function",
-        "function": ["name": .string(call.name), "arguments": .string(call.arguments)],
-      ]
-    }
-    return ["role": "assistant", "tool_calls": .array(calls)]
-  }
-
   /// The tool's message.
   package static func result(of item: JSONValue) -> JSONValue {
     ["role": "tool", "tool_call_id": item["id"] ?? "", "content": .string(text(of: item))]

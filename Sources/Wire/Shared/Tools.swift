@@ -71,7 +71,7 @@ package struct Tool: Sendable, Equatable {
     parametersField = function.name(of: schema)
     name = try function.requiredString("name")
     clientName = name
-    guard Self.isValidName(name, allowsDots: allowsDots) else {
+    guard ToolName.isValid(name, allowsDots: allowsDots) else {
       let letters = allowsDots ? "a-zA-Z0-9_.-" : "a-zA-Z0-9_-"
       throw .invalidValue("\(path).name", "it must match ^[\(letters)]{1,\(ToolName.maxBytes)}$")
     }
@@ -185,25 +185,27 @@ package struct Tool: Sendable, Equatable {
   }
 
   fileprivate func isNamed(_ name: String) -> Bool { self.name.utf8.elementsEqual(name.utf8) }
-
-  /// ASCII letters, digits, `_` and `-`, and perhaps dots.
-  private static func isValidName(_ name: String, allowsDots: Bool) -> Bool {
-    (1...ToolName.maxBytes).contains(name.utf8.count)
-      && name.utf8.allSatisfy {
-        switch $0 {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-          true
-        case UInt8(ascii: "."): allowsDots
-        default: false
-        }
-      }
-  }
 }
 
 /// Names of tools.
 enum ToolName {
   static let maxBytes = 128
+
+  /// ASCII letters, digits, `_` and `-`.
+  static func isLetter(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default: false
+    }
+  }
+
+  /// Whether all are such letters, or perhaps dots.
+  static func isValid(_ name: String, most: Int = maxBytes, allowsDots: Bool = false) -> Bool {
+    (1...most).contains(name.utf8.count)
+      && name.utf8.allSatisfy { isLetter($0) || allowsDots && $0 == UInt8(ascii: ".") }
+  }
 
   /// One name for a tool of a namespace; what would be too long ends in a hash of all of it.
   static func joined(_ namespace: String, _ name: String) -> String {

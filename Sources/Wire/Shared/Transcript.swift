@@ -1,6 +1,6 @@
 // The conversation of a request while a wire's reader writes it down: messages and media.
 
-import JSON
+package import JSON
 
 /// Messages as objects for the chat template, with placeholders for images and audio. The rules that hold on every wire
 /// are here; errors name the fields that the reader says.
@@ -63,5 +63,20 @@ package struct Transcript {
   /// - Parameter field: the one that holds the messages. A wire may make several messages of one of its own.
   func checkCount(field: String) throws(APIError) {
     try APIError.check(count: messages.count, atMost: limits.messages, field: field)
+  }
+}
+
+extension JSONValue {
+  /// The assistant's message with one call of a function.
+  package static func toolCall(id: String, _ name: String, arguments: String) -> JSONValue {
+    [
+      "role": "assistant",
+      "tool_calls": [
+        [
+          "id": .string(id), "type": "function",
+          "function": ["name": .string(name), "arguments": .string(arguments)],
+        ]
+      ],
+    ]
   }
 }

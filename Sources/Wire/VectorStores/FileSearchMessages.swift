@@ -45,16 +45,9 @@ package enum FileSearchMessages {
 
   /// The assistant's message with the call.
   package static func message(of item: JSONValue) -> JSONValue {
-    let call = call(item)
-    return [
-      "role": "assistant",
-      "tool_calls": [
-        [
-          "id": call["call_id"] ?? "", "type": "function",
-          "function": ["name": call["name"] ?? "", "arguments": call["arguments"] ?? ""],
-        ]
-      ],
-    ]
+    .toolCall(
+      id: item["id"]?.stringValue ?? "", FileSearchTool.name,
+      arguments: call(item)["arguments"]?.stringValue ?? "")
   }
 
   /// What an answer may quote of a message, where that is not the whole of it.
