@@ -7,7 +7,7 @@ import math
 import struct
 import wave
 
-from media_test import GOLDEN, ask, image, png, refusal, serving, text, tokens, user
+from media_test import GOLDEN, ask, image, png, refusal, serving, text, tokens, user, verified
 
 PLACE = "messages[0].content[0]"
 
@@ -43,6 +43,7 @@ def test_sounds(server):
         check_counts_and_order(s)
         check_second_turn(s)
         check_other_wires(s)
+        check_receipts(s)
         check_refusals(s)
         check_what_is_said(s)
 
@@ -116,6 +117,25 @@ def check_other_wires(s):
     assert status == 200, answer
     assert json.loads(answer)["usage"]["prompt_tokens"] == chat.usage.prompt_tokens
     assert json.loads(answer)["choices"][0]["message"]["content"] == chat.choices[0].message.content
+
+
+def check_receipts(s):
+    """A receipt has digests of sounds, as of images, and checks with the files alone."""
+    a, b, picture = wav(1.0), wav(0.7, rate=44100, channels=2, hertz=900), png(60, 90)
+    answer = s.client.chat.completions.create(
+        model=s.model, messages=user(sound(a), text("And?"), image(picture, detail="low"), sound(b)), max_tokens=8, seed=3,
+        temperature=1.2, extra_body={"receipt": True})
+    receipt = answer.model_dump()["choices"][0]["receipt"]
+    files = [base64.b64encode(data).decode() for data in (b, picture, a)]
+    status, found = verified(s, receipt, *files)
+    assert status == 200 and found["is_same"] and found["words"].startswith("all "), found
+    status, found = verified(s, receipt, *files[1:])
+    assert (status, found["error"]["param"]) == (400, "receipt") and "give them" in found["error"]["message"], found
+    other = base64.b64encode(wav(1.0, hertz=441)).decode()
+    status, found = verified(s, receipt, *files[:2], other)
+    assert (status, found["error"]["param"]) == (400, "media[2]"), found
+    receipt["media"].reverse()
+    assert not verified(s, receipt, *files)[1].get("is_same")
 
 
 def check_refusals(s):

@@ -169,6 +169,11 @@ def check_second_turn(s):
     assert other.usage.prompt_tokens_details.cached_tokens < 32
 
 
+def verified(s, receipt, *media):
+    status, _, body = s.post("/v1/receipts/verify", {"model": s.model, "receipt": receipt, "media": list(media)})
+    return status, json.loads(body)
+
+
 def check_receipts(s):
     """A receipt has digests of images: with them it checks, whatever their detail, and without them it is refused."""
     a, b = png(100, 100), png(60, 90, 7)
@@ -179,8 +184,7 @@ def check_receipts(s):
     assert len(receipt["media"]) == 2
 
     def verify(*media, receipt=receipt):
-        status, _, body = s.post("/v1/receipts/verify", {"model": s.model, "receipt": receipt, "media": list(media)})
-        return status, json.loads(body)
+        return verified(s, receipt, *media)
 
     status, found = verify(data_url(b), base64.b64encode(a).decode())
     assert status == 200 and found["is_same"] and found["words"].startswith("all "), found

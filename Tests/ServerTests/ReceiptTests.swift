@@ -23,8 +23,8 @@ private let answerCount = getenv("MLXSERVE_RECEIPTS").flatMap { Int(String(cStri
     defer { demo.engine.stop() }
     let next = Monitor(0)
     let found = Monitor([Receipt]())
-    // Four clients at a time, so that steps hold rows of several answers.
-    let clients = try (0..<4).map { _ in
+    // Many clients at a time, so that steps hold rows of up to 32 answers.
+    let clients = try (0..<32).map { _ in
       try Thread(name: "client") {
         while case let index = next.update({ index in
           index += 1
