@@ -23,6 +23,7 @@ SCRIPTS = {
     "pydantic_ai": "pydantic_ai_smoke.py", "instructor": "instructor_smoke.py", "litellm": "litellm_smoke.py",
     "cohere": "cohere_smoke.py", "llama_index": "llama_index_smoke.py",
     "claude_code": "claude_code_smoke.py", "codex": "codex_smoke.py",
+    "goose": "goose_smoke.py",
 }
 # These take minutes to install, or hundreds of megabytes.
 HEAVY_SCRIPTS = {
