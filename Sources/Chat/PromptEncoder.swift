@@ -34,12 +34,24 @@ package struct PromptEncoder: Sendable {
   private var special = Spellings()
   /// Those that stand for images and audio: not even a trusted answer may write them.
   private var media = Spellings()
+  private let margin: Margin?
+
+  /// What stands around a token that the template writes, in the text: it is tokenized with its neighbours.
+  package struct Margin: Sendable {
+    let token: Int32
+    let text: String
+
+    package init(token: Int32, text: String) { (self.token, self.text) = (token, text) }
+  }
 
   /// O(vocabulary): make one and keep it.
   ///
-  /// - Parameter mediaTokens: ids that stand for images and audio.
-  package init(tokenizer: Tokenizer, mediaTokens: [Int32] = []) {
+  /// - Parameters:
+  ///   - mediaTokens: ids that stand for images and audio.
+  ///   - margin: of one of them.
+  package init(tokenizer: Tokenizer, mediaTokens: [Int32] = [], margin: Margin? = nil) {
     self.tokenizer = tokenizer
+    self.margin = margin?.text.isEmpty == false ? margin : nil
     for id in 0..<Int32(clamping: tokenizer.vocabularySize) where tokenizer.isSpecial(id) {
       if let spelling = tokenizer.token(of: id) { special.add(Array(spelling.utf8)) }
     }
@@ -85,6 +97,7 @@ package struct PromptEncoder: Sendable {
 
   /// A text whose pieces between cuts are tokenised one by one, but for what the model has written.
   private func prompt(_ text: [UInt8], cuts: [Int], _ written: ([UInt8]) -> [WrittenTokens]) -> Prompt {
+    let (text, cuts) = withMargins(text, cuts)
     var tokens: [Int32] = []
     var start = 0
     func encode(to end: Int) {
@@ -102,6 +115,34 @@ package struct PromptEncoder: Sendable {
     }
     encode(to: text.count)
     return Prompt(text: Bytes.text(text), tokens: tokens)
+  }
+
+  /// The text with margins around every token that has one and that the template wrote: no cut goes through it.
+  private func withMargins(_ text: [UInt8], _ cuts: [Int]) -> (text: [UInt8], cuts: [Int]) {
+    guard let margin, let spelling = tokenizer.token(of: margin.token).map({ Array($0.utf8) }) else {
+      return (text, cuts)
+    }
+    let around = Array(margin.text.utf8)
+    var (bytes, start): ([UInt8], Int) = ([], 0)
+    var moved: [Int] = []
+    func copy(to end: Int) {
+      moved += cuts.filter { start <= $0 && $0 < end }.map { $0 - start + bytes.count }
+      bytes += text[start..<end]
+      start = end
+    }
+    while let at = Bytes.find(spelling, in: text[...], from: start) {
+      let end = at + spelling.count
+      guard !cuts.contains(where: { at < $0 && $0 < end }) else {
+        copy(to: end)
+        continue
+      }
+      copy(to: at)
+      bytes += around
+      copy(to: end)
+      bytes += around
+    }
+    copy(to: text.count)
+    return (bytes, moved + cuts.filter { $0 >= text.count }.map { $0 - text.count + bytes.count })
   }
 
   // MARK: What the model has written

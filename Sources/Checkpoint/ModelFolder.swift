@@ -32,6 +32,8 @@ package final class ModelFolder: Sendable {
   package let tokenizerConfig: JSONValue?
   /// processor_config.json, or preprocessor_config.json where there is none; nil when both are absent.
   package let processorConfig: JSONValue?
+  /// What is done with images: a part of processor_config.json, or preprocessor_config.json; nil when there is neither.
+  package let imageProcessorConfig: JSONValue?
   /// The chat template for conversations without tools, as Jinja source.
   package let chatTemplate: String?
   /// The chat template for conversations with tools, where the model has a separate one.
@@ -57,7 +59,9 @@ package final class ModelFolder: Sendable {
     let tokenizer = try Self.object(path, "tokenizer_config.json")
     tokenizerConfig = gguf?.tokenizerConfig ?? tokenizer
     let processor = try Self.object(path, "processor_config.json")
-    processorConfig = processor == nil ? try Self.object(path, "preprocessor_config.json") : processor
+    let preprocessor = try Self.object(path, "preprocessor_config.json")
+    processorConfig = processor == nil ? preprocessor : processor
+    imageProcessorConfig = processor?["image_processor"] ?? preprocessor
     let templates = try ChatTemplateFiles(folder: path, tokenizerConfig: tokenizerConfig)
     chatTemplate = templates.plain
     toolChatTemplate = templates.withTools

@@ -123,8 +123,8 @@ package final class HostedModel: Sendable {
     let found = (try? JSONValue(parsing: text)).map { Receipt.all(in: $0) } ?? []
     guard let receipt = found.first else { throw PipelineError.receipt("the text holds no receipt") }
     return try working {
-      let inputs = media.compactMap { receipt.input(of: $0, for: model.media) }
-      guard let report = try model.check(receipt, media: inputs, isUnwanted: isUnwanted) else {
+      let passages = media.compactMap { receipt.passage(of: $0, for: model.media) }
+      guard let report = try model.check(receipt, media: passages, isUnwanted: isUnwanted) else {
         throw MLXServeError(.modelNotFound, "the model is unloaded")
       }
       return ReceiptFinding(

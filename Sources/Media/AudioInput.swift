@@ -8,9 +8,9 @@ extension MediaRules.Audio {
   ///
   /// - Parameter claim: reserves this many bytes for what is made of the file; false when they are not to be had.
   /// - Throws: when it is no such file, or too long or too short.
-  package func input(
+  package func passage(
     _ bytes: [UInt8], claim: (_ bytes: Int) -> Bool = { _ in true }
-  ) throws(AudioError) -> MediaInput {
+  ) throws(AudioError) -> MediaPassage {
     let work = bytesToRead(bytes.count)
     guard claim(work) else { throw .noMemory(bytes: work) }
     let clip = try WAVReader.read(bytes, limits: AudioLimits(seconds: Self.seconds))
@@ -18,9 +18,10 @@ extension MediaRules.Audio {
     let spectrogram = MelSpectrogram(mel)
     let frames = spectrogram.frameCount(samples: samples.count)
     guard frames > 0 else { throw .tooShort(seconds: clip.seconds) }
-    return MediaInput(
+    let input = MediaInput(
       content: .audio(MelFrames(count: frames, bins: mel.bands, values: spectrogram(samples))),
       tokenCount: Self.tokenCount(frames: frames))
+    return MediaPassage(input, between: marks)
   }
 
   /// Most bytes that are held beside a file of `count` bytes: its samples, which may be 8 bits wide, the halved ones of a

@@ -116,18 +116,7 @@ package struct MediaMarks: Sendable, Equatable {
 }
 
 /// What a model takes beside text, and how its prompts make room for it.
-package struct MediaRules: Sendable, Equatable {
-  /// How an image becomes tokens.
-  package struct Images: Sendable, Equatable {
-    package var marks: MediaMarks
-    /// Into which patches an image is cut, and how many tokens they make.
-    package var grid: PatchGrid
-
-    package init(marks: MediaMarks, grid: PatchGrid) {
-      (self.marks, self.grid) = (marks, grid)
-    }
-  }
-
+package struct MediaRules: Sendable {
   /// How an audio clip becomes tokens.
   package struct Audio: Sendable, Equatable {
     package var marks: MediaMarks
@@ -140,24 +129,31 @@ package struct MediaRules: Sendable, Equatable {
   }
 
   /// Nil where the model takes none.
-  package var images: Images?
+  package var images: (any ImageProcessor)?
   /// Nil where the model takes none.
   package var audio: Audio?
   /// What the checkpoint has an encoder for and `MediaOptions` leave out.
   package var switchedOff: Set<MediaKind> = []
+  /// Why an encoder that config.json speaks of is not there.
+  package var absences: [MediaKind: String] = [:]
 
-  package init(images: Images? = nil, audio: Audio? = nil) {
+  package init(images: (any ImageProcessor)? = nil, audio: Audio? = nil) {
     (self.images, self.audio) = (images, audio)
   }
 
   /// Whether prompts may hold things of this kind.
-  package func takes(_ kind: MediaKind) -> Bool { marks(of: kind) != nil }
+  package func takes(_ kind: MediaKind) -> Bool { placeholder(of: kind) != nil }
 
-  /// The tokens around things of this kind; nil where the model takes none.
-  package func marks(of kind: MediaKind) -> MediaMarks? {
+  /// What the chat template writes for a thing of this kind; nil where the model takes none.
+  package func placeholder(of kind: MediaKind) -> Int32? {
     switch kind {
-    case .image: images?.marks
-    case .audio: audio?.marks
+    case .image: images?.placeholder
+    case .audio: audio?.marks.soft
     }
+  }
+
+  /// The tokens that texts from outside must not spell.
+  package var reserved: [Int32] {
+    (images?.reserved ?? []) + (audio.map { [$0.marks.opening, $0.marks.soft, $0.marks.closing] } ?? [])
   }
 }

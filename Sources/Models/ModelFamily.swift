@@ -15,12 +15,9 @@ package enum ModelFamily {
     let config: ConfigFields
     /// The text model's part of a multimodal config.json; the whole of any other.
     let text: ConfigFields
-    let processor: ConfigFields?
-    let media: MediaOptions
     /// Of the decoder, whose matrices are copied into panels.
     let weights: LayerLoader
-    /// Of encoders, whose matrices stay in the file.
-    let mappedWeights: LayerLoader
+    let towers: MediaTowers
   }
 
   private typealias Make = @Sendable (Source) throws(ModelError) -> any CausalModel
@@ -54,7 +51,10 @@ package enum ModelFamily {
       { source throws(ModelError) in try Gemma3.decoder(source.text, source.weights) }
     ),
     (["gemma3n", "gemma3n_text"], { source throws(ModelError) in try Gemma3n(source.text, source.weights) }),
-    (["gemma4", "gemma4_text", "gemma4_unified"], gemma4),
+    (
+      ["gemma4", "gemma4_text", "gemma4_unified"],
+      { source throws(ModelError) in try Gemma4(source.text, towers: source.towers, source.weights) }
+    ),
     (["glm", "glm4"], typed(GLM4.decoder)),
     (["deepseek", "dots1", "glm4_moe", "solar_open"], typed(GLM4.sparse)),
     (["gpt_oss"], whole(GptOss.decoder)),
@@ -84,7 +84,8 @@ package enum ModelFamily {
       { source throws(ModelError) in try Llama4.decoder(source.text, source.weights) }
     ),
     (["minimax", "minimax_m2"], whole(MiniMaxM2.decoder)),
-    (["mistral3"], mistral3),
+    (["idefics3", "smolvlm"], wrapped(["llama"])),
+    (["mistral3"], wrapped(["mistral", "ministral3"])),
     (["olmoe"], whole(OLMo.sparse)),
     (["olmo2", "olmo3"], typed(OLMo.decoder)),
     (
@@ -132,14 +133,19 @@ package enum ModelFamily {
       throw .unsupportedFamily(type: type, supported: supportedTypes)
     }
     let text = try config.object("text_config") ?? config
+    let towers = try TowerFamily.towers(
+      TowerSource(
+        type: type, config: config, processor: folder.processorConfig.map { ConfigFields($0) },
+        imageProcessor: ConfigFields(
+          folder.imageProcessorConfig ?? [:], prefix: "preprocessor_config.json: "), options: media,
+        weights: LayerLoader(folder.weights, compute: compute)))
     let model = try make(
       Source(
         type: type, config: config, text: text,
-        processor: folder.processorConfig.map { ConfigFields($0) }, media: media,
         weights: LayerLoader(
           folder.weights, compute: compute,
-          arena: arena ?? compute.makeArena(identity: folder.mappedFiles.identity)),
-        mappedWeights: LayerLoader(folder.weights, compute: compute)))
+          arena: arena ?? compute.makeArena(identity: folder.mappedFiles.identity)), towers: towers))
+    (model as? Decoder)?.towers = towers
     try UnreadSettings.check(text, read: reads)
     let unknown = UnreadSettings.unknown(config, read: reads) + UnreadSettings.unknown(text, read: reads)
     if !unknown.isEmpty {
@@ -151,18 +157,15 @@ package enum ModelFamily {
     return model
   }
 
-  @Sendable private static func gemma4(_ source: Source) throws(ModelError) -> any CausalModel {
-    let towers = try Gemma4Towers(
-      source.config, processor: source.processor, options: source.media, source.mappedWeights)
-    return try Gemma4(source.text, towers: towers, source.weights)
-  }
-
-  /// A multimodal config.json around a Mistral or Ministral 3.
-  @Sendable private static func mistral3(_ source: Source) throws(ModelError) -> any CausalModel {
-    let inner = try source.text.string("model_type") ?? "mistral"
-    guard inner == "mistral" || inner == "ministral3" else {
-      throw .unsupportedSetting(key: "text_config.model_type", value: inner, supported: "mistral, ministral3")
+  /// A multimodal config.json around one of `types` that share Llama's layers, the first of them if it does not say.
+  private static func wrapped(_ types: [String]) -> Make {
+    { source throws(ModelError) in
+      let inner = try source.text.string("model_type") ?? types[0]
+      guard types.contains(inner) else {
+        throw .unsupportedSetting(
+          key: "text_config.model_type", value: inner, supported: types.joined(separator: ", "))
+      }
+      return try Llama.decoder(inner, source.text, source.weights)
     }
-    return try Llama.decoder(inner, source.text, source.weights)
   }
 }

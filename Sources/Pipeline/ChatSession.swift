@@ -51,7 +51,7 @@ package struct ChatSession {
   package private(set) var settings: Settings
   private var rules: AnswerRules
   /// Images and audio of all messages, in their order.
-  private var media: [MediaInput] = []
+  private var media: [MediaPassage] = []
   /// The conversation, as the template gets it.
   package private(set) var messages: [JSONValue] = []
   /// Calls of the last answer without a result, in order.
@@ -118,7 +118,7 @@ package struct ChatSession {
   /// Takes the last message of the user back, with all that came after it.
   ///
   /// - Returns: its text and its images and clips; nil where there is none.
-  package mutating func takeBack() -> (text: String, media: [MediaInput])? {
+  package mutating func takeBack() -> (text: String, media: [MediaPassage])? {
     guard let last = messages.lastIndex(where: { $0["role"] == "user" }) else { return nil }
     let content = messages[last]["content"]
     let parts = content?.arrayValue ?? []
@@ -146,7 +146,7 @@ package struct ChatSession {
   ///   - started: gets the generation, for who wants to cancel it.
   ///   - deliver: gets the pieces of the answer as they come.
   package mutating func send(
-    _ text: String, media inputs: [MediaInput] = [], started: (Generation) -> Void = { _ in },
+    _ text: String, media inputs: [MediaPassage] = [], started: (Generation) -> Void = { _ in },
     deliver: (TokenStream.Piece) -> Void
   ) throws(PipelineError) -> Timings? {
     let before = (messages, openCalls, media)
@@ -231,7 +231,8 @@ package struct ChatSession {
     let conversation = Conversation(messages: messages, tools: settings.tools, templateArguments: arguments)
     do throws(ChatError) {
       let prompt = try model.prompt(of: conversation, template: template)
-      guard let whole = ModelPrompt(prompt, inputs: media, rules: model.media) else {
+      let whole = ModelPrompt(prompt, passages: media, rules: model.media, tokenizer: model.tokenizer)
+      guard let whole else {
         throw ChatError.unsupportedPart(type: media.first?.kind.rawValue ?? "image")
       }
       return whole

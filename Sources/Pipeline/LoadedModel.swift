@@ -97,9 +97,9 @@ package struct LoadedModel: Sendable {
     (self.id, self.created) = (id, created)
     capability = .generation(service)
     (self.tokenizer, self.template) = (tokenizer, template)
-    let marks = MediaKind.allCases.compactMap(media.marks)
     prompts = PromptEncoder(
-      tokenizer: tokenizer, mediaTokens: marks.flatMap { [$0.opening, $0.soft, $0.closing] })
+      tokenizer: tokenizer, mediaTokens: media.reserved,
+      margin: media.images.map { .init(token: $0.placeholder, text: $0.margin) })
     (self.media, self.endTokens) = (media, endTokens)
     controlTokens = OutputFormat.silentTokens(of: tokenizer, template?.format)
     fill = FillInMiddle(tokenizer)

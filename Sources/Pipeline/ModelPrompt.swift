@@ -2,6 +2,7 @@
 
 package import Chat
 package import Media
+package import Tokenizers
 
 /// A rendered conversation whose images and audio have their places.
 package struct ModelPrompt: Sendable {
@@ -11,31 +12,40 @@ package struct ModelPrompt: Sendable {
   /// In order of position.
   package private(set) var media: [MediaSpan] = []
 
-  /// Replaces the token that the template wrote for each input by an opening, as many soft tokens as the input has,
-  /// and a closing.
+  /// Replaces the token that the template wrote for each passage by its marks and as many soft tokens as its inputs
+  /// have.
   ///
-  /// - Parameter inputs: in the order of the conversation.
-  /// - Returns: nil when the template did not write what the inputs need.
-  package init?(_ prompt: Prompt, inputs: [MediaInput], rules: MediaRules) {
+  /// - Parameters:
+  ///   - passages: in the order of the conversation.
+  ///   - tokenizer: for texts of passages.
+  /// - Returns: nil when the template did not write what the passages need.
+  package init?(_ prompt: Prompt, passages: [MediaPassage], rules: MediaRules, tokenizer: Tokenizer) {
     text = prompt.text
-    guard !inputs.isEmpty else {
+    guard !passages.isEmpty else {
       tokens = prompt.tokens
       return
     }
-    var rest = inputs[...]
+    var rest = passages[...]
     for token in prompt.tokens {
-      guard let kind = MediaKind.allCases.first(where: { rules.marks(of: $0)?.soft == token }),
-        let marks = rules.marks(of: kind)
-      else {
+      guard let kind = MediaKind.allCases.first(where: { rules.placeholder(of: $0) == token }) else {
         tokens.append(token)
         continue
       }
-      guard let input = rest.popFirst(), input.kind == kind else { return nil }
-      tokens.append(marks.opening)
-      media.append(MediaSpan(start: tokens.count, input: input))
-      tokens.append(contentsOf: repeatElement(marks.soft, count: input.tokenCount))
-      tokens.append(marks.closing)
+      guard let passage = rest.popFirst(), passage.kind == kind else { return nil }
+      append(passage, tokenizer)
     }
     guard rest.isEmpty else { return nil }
+  }
+
+  private mutating func append(_ passage: MediaPassage, _ tokenizer: Tokenizer) {
+    for part in passage.parts {
+      switch part {
+      case .token(let token): tokens.append(token)
+      case .text(let text): tokens += tokenizer.encode(text, addSpecialTokens: false)
+      case .soft(let input):
+        media.append(MediaSpan(start: tokens.count, input: input))
+        tokens.append(contentsOf: repeatElement(passage.soft, count: input.tokenCount))
+      }
+    }
   }
 }

@@ -216,7 +216,7 @@ extension Receipt {
   /// - Parameter media: the images and audio of its prompt.
   /// - Throws: `PipelineError.receipt` for what it does not hold, or what no model could be asked.
   func request(
-    to model: LoadedModel, media: [MediaInput]
+    to model: LoadedModel, media: [MediaPassage]
   ) throws(PipelineError) -> (request: GenerationRequest, stops: [String]) {
     guard hasTexts else {
       throw .receipt("it does not hold its texts, which computing the answer again takes")
@@ -261,8 +261,9 @@ extension Receipt {
         try Self.ids(settings["stop_tokens"], "settings.stop_tokens", vocabulary, below: vocabulary)),
       tokenLimit: model.tokenizer.vocabularySize, topLogprobs: 0)
     request.expected = try Self.ids(members["answer"], "answer", limit, below: vocabulary)
+    let inputs = media.flatMap(\.inputs)
     for place in self.media {
-      guard let input = media.first(where: { $0.digest == place.digest }) else {
+      guard let input = inputs.first(where: { $0.digest == place.digest }) else {
         throw .receipt(
           "its prompt holds images or audio (\(self.media.count)), of which it has digests alone: give them, too"
         )
@@ -285,21 +286,22 @@ extension Receipt {
     }
   }
 
-  /// What a file was for the prompt: an image with one of the numbers of tokens that a request can ask for, or audio; nil
-  /// for a file that was not in it.
+  /// What a file was for the prompt: an image with one of the budgets that a request can ask for, or audio; nil for a
+  /// file that was not in it.
   ///
   /// - Parameter claim: reserves this many bytes for what is made of the file; false when they are not to be had.
-  package func input(
+  package func passage(
     of file: [UInt8], for rules: MediaRules, claim: @escaping (_ bytes: Int) -> Bool = { _ in true }
-  ) -> MediaInput? {
-    let digests = media.map(\.digest)
-    if let sound = try? rules.audio?.input(file, claim: claim) {
-      return digests.contains(sound.digest) ? sound : nil
+  ) -> MediaPassage? {
+    let digests = Set(media.map(\.digest))
+    func isThere(_ passage: MediaPassage) -> Bool {
+      passage.inputs.allSatisfy { digests.contains($0.digest) }
     }
-    return ([nil] + PatchGrid.budgets).lazy.compactMap { tokens in
-      try? rules.images?.input(file, tokens: tokens, limits: ImageLimits(claim: claim))
+    if let sound = try? rules.audio?.passage(file, claim: claim) { return isThere(sound) ? sound : nil }
+    return rules.images?.budgets.all.sorted(by: >).lazy.compactMap { tokens in
+      try? rules.images?.passage(file, tokens: tokens, limits: ImageLimits(claim: claim))
     }
-    .first { digests.contains($0.digest) }
+    .first(where: isThere)
   }
 
   private static func ids(

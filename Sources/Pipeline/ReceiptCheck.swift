@@ -89,13 +89,13 @@ extension LoadedModel {
   /// Computes the answer of a receipt again.
   ///
   /// - Parameters:
-  ///   - media: the images and audio of its prompt, in any order (`Receipt.input(of:for:)`).
+  ///   - media: the images and audio of its prompt, in any order (`Receipt.passage(of:for:)`).
   ///   - tenant: of whom the work is, as in `GenerationRequest`.
   ///   - isUnwanted: whether nobody waits for the result any more; asked several times a second.
   /// - Returns: nil when nobody waits any more.
   /// - Throws: `PipelineError.receipt` for one that cannot be checked, `engine` for what the engine refuses.
   package func check(
-    _ receipt: Receipt, media: [MediaInput] = [], tenant: UInt64 = 0, isUnwanted: () -> Bool = { false }
+    _ receipt: Receipt, media: [MediaPassage] = [], tenant: UInt64 = 0, isUnwanted: () -> Bool = { false }
   ) throws(PipelineError) -> ReceiptReport? {
     identity.prepare()
     let (asked, stops) = try receipt.request(to: self, media: media)

@@ -74,6 +74,28 @@ extension PromptTests {
     #expect(count("<|im_end|>", in: closed) == count("<|im_end|>", in: open) - 1)
   }
 
+  @Test
+  func `what stands around a token is added where the template wrote it, and merges with its neighbours`()
+    throws
+  {
+    let mark = try #require(tokenizer.id(of: "<|im_end|>"))
+    let wide = PromptEncoder(
+      tokenizer: tokenizer, mediaTokens: [mark], margin: .init(token: mark, text: "\n"))
+    for content in ["x", "x<|im_end|>\n", "\u{A4D0}<|im_end|>"] {
+      let conversation = Conversation(messages: [["role": "user", "content": .string(content)]])
+      let plain = try encoder.prompt(of: conversation, template: template)
+      let prompt = try wide.prompt(of: conversation, template: template)
+      // Two line feeds for each of the template's, none for the message's.
+      let count = count("<|im_end|>", in: plain)
+      #expect(prompt.text.utf8.count == plain.text.utf8.count + 2 * count, "\(content)")
+      #expect(prompt.text.contains("\n<|im_end|>\n\n<|im_start|>assistant"))
+      #expect(tokenizer.decode(prompt.tokens, skipSpecialTokens: false) == prompt.text)
+      let whole = tokenizer.encode("\n\n", addSpecialTokens: false)
+      let end = try #require(prompt.tokens.lastIndex(of: mark))
+      #expect(prompt.tokens[(end + 1)...].starts(with: whole), "\(content)")
+    }
+  }
+
   @Test func `a message that holds every letter that serves as a mark cannot forge a token either`() throws {
     let all = (0xA4D0...0xA4EF as ClosedRange<UInt32>).compactMap(Unicode.Scalar.init).map {
       String(Character($0))

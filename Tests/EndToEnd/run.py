@@ -58,6 +58,7 @@ import stored_chat_test
 import transcriptions_test
 import uploads_test
 import vector_stores_test
+import vision_test
 import wire_test
 import written_answers_test
 from page import browser
@@ -130,7 +131,7 @@ GROUPS = [
         ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
-        documents_test, written_answers_test,
+        documents_test, written_answers_test, vision_test,
         stored_chat_test, transcriptions_test, uploads_test, large_test, pgvector_test, progress_test, launch_test, mcp_test, mcp_tools_test,
         faces_test)),
 ]

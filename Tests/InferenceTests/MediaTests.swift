@@ -18,7 +18,7 @@ private final class PictureModel: CausalModel {
   let weightBytesPerToken = 1
   let seesImagesWhole: Bool
   let mediaRules = MediaRules(
-    images: MediaRules.Images(
+    images: GridImages(
       marks: MediaMarks(opening: 40, soft: 41, closing: 42),
       grid: PatchGrid(patch: 1, pooling: 1, tokens: 64, positions: 64)))
   private let pictures = PictureEncoder()
@@ -66,6 +66,8 @@ private final class PictureModel: CausalModel {
 
 private final class PictureEncoder: MediaEncoder {
   var counter: Monitor<Int>?
+
+  func readWeights() {}
 
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding {
     guard case .image(let image) = input.content, image.pixels[0] != 255 else {

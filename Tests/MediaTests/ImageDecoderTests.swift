@@ -169,10 +169,10 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
 
   @Test func `bringing a picture to size is claimed too, most of all for a narrow one`() throws {
     let grid = PatchGrid(patch: 16, pooling: 3, tokens: 280, positions: 10_240)
-    let rules = MediaRules.Images(marks: MediaMarks(opening: 1, soft: 2, closing: 3), grid: grid)
+    let rules = GridImages(marks: MediaMarks(opening: 1, soft: 2, closing: 3), grid: grid)
     let picture = try #require(PictureCase.all.first { $0.width > 8 && $0.height > 8 })
     var claims: [Int] = []
-    let input = try rules.input(
+    let input = try rules.passage(
       picture.bytes,
       limits: ImageLimits {
         claims.append($0)
@@ -180,7 +180,7 @@ private func digest(_ image: PixelImage) -> String { SHA256.hexadecimal(SHA256.d
       })
     #expect(claims.count == 2 && claims[1] >= input.byteCount)
     #expect(throws: MediaError.noMemory(bytes: claims[1])) {
-      try rules.input(picture.bytes, limits: ImageLimits { $0 != claims[1] })
+      try rules.passage(picture.bytes, limits: ImageLimits { $0 != claims[1] })
     }
     // Each of its rows becomes 48 pixels wide before they are made fewer.
     let tall = PixelImage(width: 1, height: 50_000, pixels: [UInt8](repeating: 9, count: 150_000))

@@ -191,8 +191,7 @@ extension String {
         _ = try Llama.decoder(type, config, weights)
         return
       }
-      let towers = try Gemma4Towers(config, processor: nil, options: MediaOptions(), weights)
-      _ = try Gemma4(config, towers: towers, weights)
+      _ = try Gemma4(config, towers: MediaTowers(), weights)
     }
     let words = error.description
     #expect(words.contains(tensor) && words.contains(": config.json says hidden_size = "), "\(words)")

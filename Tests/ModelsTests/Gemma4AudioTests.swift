@@ -163,10 +163,12 @@ import Testing
         separator: key)
       let config = ConfigFields(try JSONValue(parsing: Array(text.utf8)))
       #expect(
-        try Gemma4Towers.marks("audio", "boa", "eoa", config)
+        try config.marks(opening: "boa", soft: "audio", closing: "eoa")
           == MediaMarks(opening: 6, soft: 5, closing: 7))
     }
-    #expect(throws: ModelError.self) { try Gemma4Towers.marks("audio", "boa", "eoa", ConfigFields([:])) }
+    #expect(throws: ModelError.self) {
+      try ConfigFields([:]).marks(opening: "boa", soft: "audio", closing: "eoa")
+    }
   }
 
   @Test func `the extractor's settings come from the processor's file`() throws {

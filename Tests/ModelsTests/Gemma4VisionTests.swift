@@ -128,7 +128,7 @@ import Testing
 
   @Test(haveTowers, arguments: GoldenFolder.towers)
   func `config.json says which tokens stand around an image`(golden: GoldenFolder) throws {
-    let images = try #require(try Runner(golden.path).model.mediaRules.images)
+    let images = try #require(try Runner(golden.path).model.mediaRules.images as? GridImages)
     #expect(images.marks == (try golden.marks(opening: "boi", soft: "image", closing: "eoi")))
     #expect(
       images.grid

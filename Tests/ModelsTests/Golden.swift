@@ -115,12 +115,16 @@ func sameBits(_ a: [[Float]], _ b: [[Float]]) -> Bool {
   a.map { $0.map(\.bitPattern) } == b.map { $0.map(\.bitPattern) }
 }
 
-/// Writes a checkpoint of these two files, and removes it after `body`.
-func withCheckpoint(config: [UInt8], weights: [UInt8], _ body: (_ path: String) throws -> Void) throws {
+/// Writes a checkpoint of these files, and removes it after `body`.
+func withCheckpoint(
+  config: [UInt8], weights: [UInt8], preprocessor: [UInt8]? = nil, _ body: (_ path: String) throws -> Void
+) throws {
   var template = Array("/tmp/mlxserve-checkpoint-XXXXXX".utf8CString)
   let made = template.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp) }
   let path = String(cString: try #require(made))
-  let files = [(path + "/config.json", config), (path + "/model.safetensors", weights)]
+  let files =
+    [(path + "/config.json", config), (path + "/model.safetensors", weights)]
+    + (preprocessor.map { [(path + "/preprocessor_config.json", $0)] } ?? [])
   defer {
     for (file, _) in files { unlink(file) }
     rmdir(path)

@@ -53,6 +53,8 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
   static let layouts = TestData.shared.map { folders(in: $0 + "/formats/layouts") } ?? []
   /// Goldens with an image, what a tower makes of it, and the logits of a prompt with both.
   static let towers = all.filter { $0.resultNames.contains("mm_input_ids") }
+  /// Goldens of models that see, whose images are files.
+  static let vision = folders(in: TestData.fixtures + "/vision")
   /// Goldens with `images.json`: positions that see each other.
   static let groups = all.filter { File.exists($0.path + "/images.json") }
 
@@ -86,18 +88,34 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
 
   /// A tensor of `expected.safetensors`.
   func array(_ name: String) throws -> GoldenArray {
+    let (shape, bytes) = try elements(name, "F32", size: 4)
+    let values = stride(from: bytes.startIndex, to: bytes.endIndex, by: 4).map { at in
+      Float(bitPattern: bytes[at..<at + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) })
+    }
+    return GoldenArray(shape: shape, values: values)
+  }
+
+  /// An image of `expected.safetensors`, `[height][width][3]`.
+  func pixels(_ name: String) throws -> PixelImage {
+    let (shape, bytes) = try elements(name, "U8", size: 1)
+    try #require(shape.count == 3 && shape[2] == 3)
+    return PixelImage(width: shape[1], height: shape[0], pixels: Array(bytes))
+  }
+
+  /// Whether `expected.safetensors` has a tensor of that name.
+  func has(_ name: String) throws -> Bool { try tensors(of: "expected.safetensors").header[name] != nil }
+
+  private func elements(
+    _ name: String, _ type: String, size: Int
+  ) throws -> (shape: [Int], bytes: ArraySlice<UInt8>) {
     let (header, data) = try tensors(of: "expected.safetensors")
     let entry = try #require(header[name], "\(testDescription): expected.safetensors has no '\(name)'")
     let shape = (entry["shape"]?.arrayValue ?? []).compactMap(\.intValue)
     let offsets = (entry["data_offsets"]?.arrayValue ?? []).compactMap(\.intValue)
-    try #require(entry["dtype"]?.stringValue == "F32" && offsets.count == 2)
-    try #require(offsets[0] >= 0 && offsets[0] + 4 * shape.reduce(1, *) == offsets[1])
+    try #require(entry["dtype"]?.stringValue == type && offsets.count == 2)
+    try #require(offsets[0] >= 0 && offsets[0] + size * shape.reduce(1, *) == offsets[1])
     try #require(offsets[1] <= data.count)
-    let values = stride(from: data.startIndex + offsets[0], to: data.startIndex + offsets[1], by: 4).map {
-      at in
-      Float(bitPattern: data[at..<at + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) })
-    }
-    return GoldenArray(shape: shape, values: values)
+    return (shape, data[data.startIndex + offsets[0]..<data.startIndex + offsets[1]])
   }
 
   /// Which reaches of the audio tower's attention have results, in rows: `12` where there is `audio_soft_12keys`.

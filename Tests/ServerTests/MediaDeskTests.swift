@@ -13,9 +13,13 @@ import Wire
 
   init() { desk = MediaDesk(ledger: ledger) }
 
-  private func input(_ value: UInt8) -> MediaInput {
-    MediaInput(content: .image(PixelImage(width: 1, height: 1, pixels: [value, 0, 0])), tokenCount: 1)
+  private func input(_ value: UInt8) -> MediaPassage {
+    let pixel = PixelImage(width: 1, height: 1, pixels: [value, 0, 0])
+    return MediaPassage(
+      kind: .image, soft: 0, parts: [.soft(MediaInput(content: .image(pixel), tokenCount: 1))])
   }
+
+  private func digest(_ value: UInt8) -> [UInt8] { input(value).inputs[0].digest }
 
   private func refusal(
     _ key: [UInt8], until deadline: Instant = .now, isUnwanted: () -> Bool = { false }
@@ -37,8 +41,8 @@ import Wire
     }
     let first = try desk.input([1], for: "p") { _ throws(APIError) in input(1) }
     let second = try desk.input([1], for: "p") { _ throws(APIError) in input(2) }
-    #expect(first.digest == input(1).digest)
-    #expect(second.digest == input(1).digest)
+    #expect(first.inputs[0].digest == digest(1))
+    #expect(second.inputs[0].digest == digest(1))
   }
 
   @Test func `what two ask for at the same time is made for both`() throws {
@@ -55,12 +59,12 @@ import Wire
           let _: Bool? = count.wait(until: Instant.now.adding(seconds: 0.5)) { $0 > 1 ? true : nil }
           return input(UInt8(number))
         }
-        found.update { $0.append(made?.digest ?? []) }
+        found.update { $0.append(made?.inputs[0].digest ?? []) }
       }.detach()
     }
     let all: Bool? = found.wait(until: Instant.now.adding(seconds: 20)) { $0.count == 2 ? true : nil }
     #expect(all == true)
-    #expect(found.withLock { $0 } == [input(1).digest, input(1).digest])
+    #expect(found.withLock { $0 } == [digest(1), digest(1)])
     #expect(count.withLock { $0 } == 1)
   }
 
@@ -81,7 +85,7 @@ import Wire
     }
     // Both places are free again.
     let third = try desk.input([3], for: "p", until: .now) { _ throws(APIError) in input(3) }
-    #expect(third.digest == input(3).digest)
+    #expect(third.inputs[0].digest == digest(3))
     // What is known needs no place.
     #expect(refusal([2]) == nil)
   }

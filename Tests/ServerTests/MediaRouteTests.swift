@@ -17,7 +17,7 @@ import Wire
 
 /// Vocabulary of the tiny tokenizer; 258 and 259 stand in for the marks of an image.
 private let rules = MediaRules(
-  images: MediaRules.Images(
+  images: GridImages(
     marks: MediaMarks(opening: 300, soft: 258, closing: 301),
     grid: PatchGrid(patch: 16, pooling: 3, tokens: 280, positions: 10_240)))
 
@@ -156,7 +156,7 @@ private let rules = MediaRules(
 
   @Test func `levels of detail are budgets`() throws {
     let images = try #require(rules.images)
-    #expect(ImageDetail.allCases.map { MediaResolver.tokens(for: $0, images) } == [280, 70, 560, 1120])
+    #expect(ImageDetail.allCases.map { images.budgets.tokens(for: $0) } == [280, 70, 560, 1120])
   }
 
   @Test func `a form holds the request and its images`() throws {

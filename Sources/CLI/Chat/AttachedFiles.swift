@@ -7,7 +7,7 @@ import Platform
 /// A message with what its paths stand for.
 struct AttachedFiles {
   private(set) var text = ""
-  private(set) var media: [MediaInput] = []
+  private(set) var media: [MediaPassage] = []
   /// What was attached, as a person is told.
   private(set) var notes: [String] = []
   /// Words with an `@` that name no file.
@@ -108,10 +108,10 @@ struct AttachedFiles {
       switch kind {
       case .image:
         guard let images = rules.images else { throw Problem(description: "\(model) takes no images") }
-        media.append(try images.input(try File.read(path, limit: Self.mediaLimit)))
+        media.append(try images.passage(try File.read(path, limit: Self.mediaLimit)))
       case .audio:
         guard let audio = rules.audio else { throw Problem(description: "\(model) takes no sound") }
-        media.append(try audio.input(try File.read(path, limit: Self.mediaLimit)))
+        media.append(try audio.passage(try File.read(path, limit: Self.mediaLimit)))
       case .text:
         let bytes = try File.read(path, limit: Self.textLimit)
         guard let content = String(validating: bytes, as: UTF8.self) else {

@@ -184,14 +184,14 @@ struct TerminalChat {
   private var opening: String { session.messages.contains { $0["role"] == "user" } ? "" : document }
 
   /// The last message without that.
-  private mutating func takeBack() -> (text: String, media: [MediaInput])? {
+  private mutating func takeBack() -> (text: String, media: [MediaPassage])? {
     guard let (text, media) = session.takeBack() else { return nil }
     guard !opening.isEmpty, text.utf8.starts(with: document.utf8) else { return (text, media) }
     return (String(decoding: text.utf8.dropFirst(document.utf8.count), as: UTF8.self), media)
   }
 
   /// Answers, and makes the calls of servers' tools until the model has said all.
-  private mutating func answer(_ text: String, _ media: [MediaInput]) throws {
+  private mutating func answer(_ text: String, _ media: [MediaPassage]) throws {
     try speak(text, media)
     var left = ChatTools.most
     while let call = session.openCalls.first, tools?.has(call.name) == true {
@@ -205,7 +205,7 @@ struct TerminalChat {
     }
   }
 
-  private mutating func speak(_ text: String, _ media: [MediaInput]) throws {
+  private mutating func speak(_ text: String, _ media: [MediaPassage]) throws {
     defer { current.withLock { $0 = nil } }
     var printer = AnswerPrinter(
       wraps: Terminal.outputIsTerminal && preferences.wraps,

@@ -17,8 +17,8 @@ enum CheckCommand {
     for (index, receipt) in receipts.enumerated() {
       let head = receipts.count == 1 ? "" : "\(index + 1)."
       let begin = Instant.now
-      let inputs = media.compactMap { receipt.input(of: $0, for: model.media) }
-      guard var report = try model.check(receipt, media: inputs) else { return ExitCode.interrupted }
+      let passages = media.compactMap { receipt.passage(of: $0, for: model.media) }
+      guard var report = try model.check(receipt, media: passages) else { return ExitCode.interrupted }
       let seconds = Instant.now.seconds(since: begin)
       if let key = flags.text("signed-by"), receipt.isSigned != true || receipt.signer != key {
         report.mismatches.append("it is not signed by \(key)")

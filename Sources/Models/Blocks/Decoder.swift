@@ -3,6 +3,7 @@
 // A family's file reads its config.json and binds its layers; the order of a step is here.
 
 package import Compute
+package import Media
 
 /// Embedding, layers, head.
 package final class Decoder: CausalModel {
@@ -20,6 +21,8 @@ package final class Decoder: CausalModel {
   private let scales: Scales
   /// Rotations of some of the layers beside the frame's.
   private let otherRopes: [RoPE]
+  /// What it sees with; nothing for most.
+  var towers = MediaTowers()
 
   /// - Parameter otherRopes: of layers that do not use the frame's.
   init(
@@ -34,6 +37,9 @@ package final class Decoder: CausalModel {
   package var cacheShape: [LayerCache] { layers.flatMap { $0.attention?.cacheShapes ?? [] } }
   package var weightBytesPerToken: Int { layers.reduce(frame.headBytes) { $0 + $1.byteCount } }
   package func ropeVariant(forTokens tokens: Int) -> Int { frame.ropeVariant(forTokens: tokens) }
+  package var mediaRules: MediaRules { towers.rules }
+  package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { towers.encoder(for: kind) }
+  package var seesImagesWhole: Bool { towers.areImagesWhole }
 
   var compute: ComputeContext { frame.compute }
   /// As `DecoderFrame.headRows`.
@@ -69,6 +75,7 @@ package final class Decoder: CausalModel {
     if let growth = scales.queryGrowth { step.queryFactors = growth.factors(batch) }
     var (x, h) = (step.embeddings, frame.hidden)
     if scales.embeddings != 1 { compute.scale(x, by: scales.embeddings) }
+    frame.place(batch, into: x) { _ in }
     for (index, layer) in layers.enumerated() {
       layer(&x, &h, step, isLast: index == layers.count - 1)
       batch.afterLayer?(x)

@@ -65,7 +65,8 @@ final class DecoderFrame {
   ) throws(ModelError) {
     let checkpoint = checkpoint.given(sizes.named)
     let prefixes = [
-      "language_model.model.", "model.language_model.", "model.", "backbone.", "transformer.", "",
+      "language_model.model.", "language_model.", "model.language_model.", "model.text_model.", "model.",
+      "backbone.", "transformer.", "",
     ]
     let name = names.embedding + ".weight"
     guard let prefix = prefixes.first(where: { checkpoint.has($0 + name) }) else {

@@ -8,6 +8,9 @@ package protocol MediaEncoder: AnyObject {
   ///
   /// - Throws: when the input does not fit the encoder, or memory is short.
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding
+
+  /// Encodes something of little size, so that every weight is read.
+  func readWeights() throws(ModelError)
 }
 
 /// An input on its way through the encoder.

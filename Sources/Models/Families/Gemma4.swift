@@ -33,13 +33,13 @@ package final class Gemma4: CausalModel {
   private let localRope: RoPE
   private let second: GemmaSecondEmbedding?
   private let layers: [Layer]
-  private let towers: Gemma4Towers
+  private let towers: MediaTowers
   package var tableBytes: Int { second?.tableBytes ?? 0 }
 
   private let expertRows = ScratchBuffer()
   private let chosenRows = ScratchBuffer()
 
-  init(_ fields: ConfigFields, towers: Gemma4Towers, _ checkpoint: LayerLoader) throws(ModelError) {
+  init(_ fields: ConfigFields, towers: MediaTowers, _ checkpoint: LayerLoader) throws(ModelError) {
     let config = try Gemma4Config(fields)
     let frame = try DecoderFrame(config.sizes, rope: config.fullRope, checkpoint)
     let localRope = config.localRope.rope

@@ -105,15 +105,17 @@ struct ChatPlan {
       request.messages, opensAnswer: request.addsGenerationPrompt && !request.continuesFinalMessage)
     let indices = MediaPart.indices(in: request.messages)
     let parts = indices.filter(request.media.indices.contains).map { request.media[$0] }
-    var inputs: [MediaInput] = []
-    for part in parts { inputs.append(try resolver.input(of: part)) }
+    var passages: [MediaPassage] = []
+    for part in parts { passages.append(try resolver.passage(of: part)) }
     let prompt = try render(request, template)
-    guard let complete = ModelPrompt(prompt, inputs: inputs, rules: scope.model.media) else {
+    let whole = ModelPrompt(
+      prompt, passages: passages, rules: scope.model.media, tokenizer: scope.model.tokenizer)
+    guard let whole else {
       throw .unsupportedValue(
         parts.first.map { "\($0.path).type" } ?? request.messagesField,
         "the chat template of the model '\(scope.model.id)' does not show this part where it stands")
     }
-    return complete
+    return whole
   }
 
   func render(_ request: ChatRequest, _ template: ChatTemplate) throws(APIError) -> Prompt {

@@ -5,11 +5,11 @@ import Platform
 import Wire
 
 /// Images and audio.
-typealias MediaDesk = Desk<MediaInput>
+typealias MediaDesk = Desk<MediaPassage>
 /// Texts of PDFs, which another program reads; a conversation sends its files again with each turn.
 typealias TextDesk = Desk<[UInt8]>
 
-extension Desk<MediaInput> {
+extension Desk<MediaPassage> {
   convenience init(ledger: MemoryLedger) {
     self.init(ledger: ledger, most: 64 << 20, work: "decodes too many other images and audio") {
       $0.byteCount

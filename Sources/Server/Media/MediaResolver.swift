@@ -26,7 +26,7 @@ final class MediaResolver {
   /// Whether nobody waits for the answer any more; the compiler of its patterns asks it, too.
   let isUnwanted: () -> Bool
   /// What has been found, by the field that holds it.
-  private var inputs: [ByteKey: MediaInput] = [:]
+  private var passages: [ByteKey: MediaPassage] = [:]
   /// Time for everything that a request has fetched, seconds.
   private static let fetchSeconds = 30.0
   /// When everything that is fetched must be there.
@@ -43,20 +43,20 @@ final class MediaResolver {
   }
 
   /// - Throws: 400 naming the field, when the model takes no such thing or the bytes are no such thing.
-  func input(of part: MediaPart) throws(APIError) -> MediaInput {
-    if let known = inputs[ByteKey(part.field)] { return known }
-    let input = try makeInput(of: part)
-    inputs[ByteKey(part.field)] = input
-    return input
+  func passage(of part: MediaPart) throws(APIError) -> MediaPassage {
+    if let known = passages[ByteKey(part.field)] { return known }
+    let passage = try makePassage(of: part)
+    passages[ByteKey(part.field)] = passage
+    return passage
   }
 
-  private func makeInput(of part: MediaPart) throws(APIError) -> MediaInput {
+  private func makePassage(of part: MediaPart) throws(APIError) -> MediaPassage {
     switch part.content {
     case .image(let url, let detail):
       guard let rules = model.media.images else {
         throw refusal(part, "images", .image, flag: "--no-vision")
       }
-      return try image(bytes(at: url, of: part), Self.tokens(for: detail, rules), rules, part)
+      return try image(bytes(at: url, of: part), rules.budgets.tokens(for: detail), rules, part)
     case .audio(let data, let format):
       guard let rules = model.media.audio else {
         throw refusal(part, "sound", .audio, flag: "--no-audio")
@@ -71,7 +71,10 @@ final class MediaResolver {
 
   /// - Parameter flag: what takes the encoder from a model that has one.
   private func refusal(_ part: MediaPart, _ what: String, _ kind: MediaKind, flag: String) -> APIError {
-    let cause = model.media.switchedOff.contains(kind) ? ": this server was started with \(flag)" : ""
+    let isOff = model.media.switchedOff.contains(kind)
+    let cause =
+      isOff
+      ? ": this server was started with \(flag)" : model.media.absences[kind].map { ": " + $0 } ?? ""
     return .unsupportedValue("\(part.path).type", "the model '\(model.id)' takes no \(what)" + cause)
   }
 
@@ -79,11 +82,11 @@ final class MediaResolver {
 
   private func audio(
     _ bytes: [UInt8], _ rules: MediaRules.Audio, _ part: MediaPart
-  ) throws(APIError) -> MediaInput {
+  ) throws(APIError) -> MediaPassage {
     let key = SHA256.digest(Array("sound\n".utf8) + SHA256.digest(bytes))
     return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(AudioError) {
-        return try rules.input(bytes, claim: loan.extend)
+        return try rules.passage(bytes, claim: loan.extend)
       } catch {
         if case .noMemory = error {
           throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)
@@ -105,23 +108,13 @@ final class MediaResolver {
 
   // MARK: Images
 
-  /// The budget of soft tokens that stands for a level of detail.
-  static func tokens(for detail: ImageDetail, _ rules: MediaRules.Images) -> Int {
-    switch detail {
-    case .auto: rules.grid.tokens
-    case .low: PatchGrid.budgets[0]
-    case .high: PatchGrid.budgets[3]
-    case .original: PatchGrid.budgets[4]
-    }
-  }
-
   private func image(
-    _ bytes: [UInt8], _ tokens: Int, _ rules: MediaRules.Images, _ part: MediaPart
-  ) throws(APIError) -> MediaInput {
+    _ bytes: [UInt8], _ tokens: Int, _ rules: any ImageProcessor, _ part: MediaPart
+  ) throws(APIError) -> MediaPassage {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
     return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(MediaError) {
-        return try rules.input(bytes, tokens: tokens, limits: ImageLimits(claim: loan.extend))
+        return try rules.passage(bytes, tokens: tokens, limits: ImageLimits(claim: loan.extend))
       } catch {
         if case .noMemory = error {
           throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)
@@ -207,6 +200,18 @@ final class MediaResolver {
       components.append(name)
     }
     return components.isEmpty ? nil : components
+  }
+}
+
+extension ImageBudgets {
+  /// The budget of soft tokens that stands for a level of detail.
+  func tokens(for detail: ImageDetail) -> Int {
+    switch detail {
+    case .auto: usual
+    case .low: low
+    case .high: high
+    case .original: most
+    }
   }
 }
 

@@ -92,7 +92,7 @@ struct CapabilitiesRoute {
   private var images: JSONValue {
     guard let rules = scope.model.media.images else { return nil }
     let tokens = ImageDetail.allCases.map { detail in
-      (detail.rawValue, JSONValue.int(MediaResolver.tokens(for: detail, rules)))
+      (detail.rawValue, JSONValue.int(rules.budgets.tokens(for: detail)))
     }
     return [
       "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageLimits().pixels),

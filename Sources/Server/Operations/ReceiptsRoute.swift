@@ -32,9 +32,9 @@ struct ReceiptsRoute {
     } catch {
       throw .invalidValue("receipt", "\(error)")
     }
-    var media: [MediaInput] = []
+    var media: [MediaPassage] = []
     for (index, text) in request.media.enumerated() {
-      media.append(try input(text, of: receipt, param: "media[\(index)]", scope.model, context))
+      media.append(try passage(text, of: receipt, param: "media[\(index)]", scope.model, context))
     }
     do throws(PipelineError) {
       let report = try scope.model.check(
@@ -50,9 +50,9 @@ struct ReceiptsRoute {
   }
 
   /// An image or audio clip of the prompt of a receipt.
-  private func input(
+  private func passage(
     _ text: String, of receipt: Receipt, param: String, _ model: LoadedModel, _ context: ConnectionContext
-  ) throws(APIError) -> MediaInput {
+  ) throws(APIError) -> MediaPassage {
     guard let file = Base64.decode(DataURL(text)?.encoded ?? text) else {
       throw .invalidValue(param, "it is not base64")
     }
@@ -60,15 +60,15 @@ struct ReceiptsRoute {
     return try server.media.desk.input(key, for: param, isUnwanted: context.isClientGone) {
       loan throws(APIError) in
       var isShort = false
-      let input = receipt.input(of: file, for: model.media) { bytes in
+      let passage = receipt.passage(of: file, for: model.media) { bytes in
         isShort = !loan.extend(by: bytes) || isShort
         return !isShort
       }
       if isShort {
         throw .overloaded("'\(param)' was not read: there is no memory at the moment.", param: param)
       }
-      guard let input else { throw .invalidValue(param, "no image or audio clip of the receipt's prompt") }
-      return input
+      guard let passage else { throw .invalidValue(param, "no image or audio clip of the receipt's prompt") }
+      return passage
     }
   }
 }
