@@ -27,6 +27,8 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   case badQuantization(file: String, tensor: String, problem: String)
   /// The checkpoint was quantized by a method whose layout is not MLX's.
   case foreignQuantization(file: String, method: String, option: String? = nil)
+  /// A folder with an adapter that cannot be served, or does not fit its model.
+  case badAdapter(path: String, problem: String)
 
   package var description: String {
     switch self {
@@ -58,6 +60,7 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
       "\(Self.place(file)): the checkpoint is quantized with \(Self.quoted(method))"
         + (option.map { " and \(Self.escaped($0))" } ?? "") + ", which is not supported. "
         + "Use an MLX conversion (mlx_lm.convert -q) of the original model."
+    case .badAdapter(let path, let problem): "the adapter \(Self.place(path)): \(problem)."
     }
   }
 
@@ -68,7 +71,8 @@ package enum CheckpointError: Error, Equatable, CustomStringConvertible {
   /// A path: longer than a tensor's name may be.
   private static func place(_ path: String) -> String { escaped(path, limit: 1000) }
 
-  static func quoted(_ text: String) -> String { "'" + escaped(text) + "'" }
+  /// A name from a file, in one line.
+  package static func quoted(_ text: String) -> String { "'" + escaped(text) + "'" }
 
   /// One line of bounded length, whatever a hostile file put into a name.
   static func escaped(_ text: String, limit: Int = 200) -> String {

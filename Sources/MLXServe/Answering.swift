@@ -201,7 +201,7 @@ extension MLXServeError {
 
   private static func answerCode(of error: InferenceError) -> Code {
     switch error {
-    case .emptyPrompt, .promptTooLong, .tokenOutOfRange, .unusableMedia: .invalidArgument
+    case .emptyPrompt, .promptTooLong, .tokenOutOfRange, .unusableMedia, .unknownAdapter: .invalidArgument
     case .cannotGenerate: .modelUnsupported
     case .queueFull, .draining: .busy
     case .outOfMemory: .outOfMemory

@@ -31,7 +31,7 @@ extension MLXServeError {
     case .file(.file(_, _, let code)): [EACCES, EPERM].contains(code) ? .modelNotFound : .modelCorrupt
     case .foreignFormat, .foreignQuantization: .modelUnsupported
     case .file, .json, .badValue, .badHeader, .badGGUF, .duplicateTensor, .missingTensor, .wrongShape,
-      .wrongType, .badQuantization:
+      .wrongType, .badQuantization, .badAdapter:
       .modelCorrupt
     }
   }

@@ -144,7 +144,8 @@ package enum ModelFamily {
         type: type, config: config, text: text,
         weights: LayerLoader(
           folder.weights, compute: compute,
-          arena: arena ?? compute.makeArena(identity: folder.mappedFiles.identity)), towers: towers))
+          arena: arena ?? compute.makeArena(identity: folder.mappedFiles.identity),
+          shelf: AdapterShelf(compute)), towers: towers))
     (model as? Decoder)?.towers = towers
     try UnreadSettings.check(text, read: reads)
     let unknown = UnreadSettings.unknown(config, read: reads) + UnreadSettings.unknown(text, read: reads)

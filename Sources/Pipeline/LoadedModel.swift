@@ -54,7 +54,7 @@ package struct LoadedModel: Sendable {
   package var id: String
   /// When it was loaded, seconds since 1970.
   package var created: Int
-  package let capability: Capability
+  package private(set) var capability: Capability
   package let tokenizer: Tokenizer
   /// Nil for a base model without a chat template: chat is refused then.
   package var template: ChatTemplate?
@@ -86,6 +86,10 @@ package struct LoadedModel: Sendable {
   package var systemFingerprint = "fp_mlxserve"
   /// The same in full, for receipts.
   package var identity = ModelIdentity()
+  /// The adapter that it computes with; nil for the model as it is.
+  package internal(set) var adapter: ModelAdapter?
+  /// The model with each of its adapters.
+  package internal(set) var adapted: [LoadedModel] = []
   package var facts = ModelFacts()
   /// What it takes beside text.
   package let media: MediaRules
@@ -125,6 +129,18 @@ package struct LoadedModel: Sendable {
     endTokens = []
     controlTokens = []
     grammars = GrammarCache(vocabulary: .nothing)
+  }
+
+  /// The same model, whose answers another service generates.
+  func generating(by service: any GenerationService) -> LoadedModel {
+    var copy = self
+    copy.capability = .generation(service)
+    return copy
+  }
+
+  /// SHA-256 in hexadecimal digits of what decides its answers, by name: `ModelIdentity.digests`, and of its adapter.
+  package var digests: [(name: String, digest: String?)] {
+    identity.digests + (adapter.map { [("adapter", $0.digest)] } ?? [])
   }
 
   /// What generates.

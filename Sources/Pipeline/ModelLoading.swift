@@ -51,6 +51,10 @@ extension LoadedModel {
     let tokenizer = try folder.tokenizer()
     let template = try folder.template()
     let sampling = try SamplingOverrides(generationConfig: folder.generationConfig)
+    var configuration = configuration
+    configuration.adapters += AdapterSource.found(in: folder.place).filter { found in
+      !configuration.adapters.contains { $0.name == found.name }
+    }
     let engine = try EngineClient.start(configuration)
     var model = LoadedModel(
       id: id ?? folder.name, created: Int(Instant.wallSeconds), service: engine, tokenizer: tokenizer,
@@ -66,6 +70,7 @@ extension LoadedModel {
     model.identity = ModelIdentity(
       version: configuration.version, arithmetic: engine.arithmetic, cache: engine.cacheFormat.rawValue,
       folder: folder)
+    model.adapted = model.adapted(by: engine.adapters)
     return (model, engine)
   }
 

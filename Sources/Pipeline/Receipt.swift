@@ -154,7 +154,7 @@ extension Receipt {
       ("model", .string(model.id)),
       (
         "digests",
-        .object(JSONObject(identity.digests.map { ($0.name, $0.digest.map(JSONValue.string) ?? nil) }))
+        .object(JSONObject(model.digests.map { ($0.name, $0.digest.map(JSONValue.string) ?? nil) }))
       ),
       ("settings", .object(settings)), ("rules", .object(rules)),
     ])

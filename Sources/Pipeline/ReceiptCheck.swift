@@ -210,8 +210,12 @@ extension Receipt {
     let identity = model.identity
     var words = isIntact ? [] : ["its own digest differs: it was changed after it was made"]
     if isSigned == false { words.append("its signature is not that of its key") }
-    for (name, digest) in identity.digests where members["digests"]?[name]?.stringValue != digest {
+    let digests = model.digests
+    for (name, digest) in digests where members["digests"]?[name]?.stringValue != digest {
       words.append("the digest of the \(Self.called(name)) differs")
+    }
+    if model.adapter == nil, let digest = members["digests"]?["adapter"]?.stringValue {
+      words.append("it was computed with the adapter \(digest.prefix(12)), and this model has none")
     }
     for (name, here) in [("arithmetic", identity.arithmetic), ("cache", identity.cache)] {
       let there = members[name]?.stringValue ?? "none"

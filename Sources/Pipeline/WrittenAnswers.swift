@@ -64,6 +64,9 @@ package final class WrittenAnswers: Sendable {
   /// - Parameter ledger: where their memory is claimed; what does not fit is tokenized when it comes back.
   package init(ledger: MemoryLedger = MemoryLedger()) { self.ledger = ledger }
 
+  /// The same for another model, of nothing yet.
+  func another() -> WrittenAnswers { WrittenAnswers(ledger: ledger) }
+
   /// - Parameter tenant: whose they are: others do not find them.
   package func add(_ answers: [WrittenAnswer], tenant: UInt64) {
     guard !answers.isEmpty else { return }

@@ -12,6 +12,7 @@ import time
 import traceback
 
 import access_test
+import adapters_test
 import agents_test
 import answer_formats_test
 import audio_test
@@ -128,7 +129,7 @@ GROUPS = [
     ((), False, (
         answer_formats_test, search_cases_test, hub_test, gguf_test, convert_test, proxies_test, vector_stores_test, cli_test, models_test,
         media_urls_test, packaging_test, chat_test, batching_test, checkpoints_test, embeddings_test, access_test,
-        ollama_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
+        ollama_test, adapters_test, responses_test, search_cli_test, media_reference_test, examples_test, pages_test, openapi_test,
         rerank_test, wire_test, responses_stream_test, file_search_test, editors_test, media_test, audio_test,
         batches_test, messages_test, sdk_test, message_files_test, histories_test, agents_test, sessions_test,
         documents_test, written_answers_test, vision_test,

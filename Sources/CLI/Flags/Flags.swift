@@ -97,6 +97,10 @@ enum Flags {
         "alias NAME=MODEL", .text, "another name for a model; '*' is every other name; may be repeated",
         isRepeatable: true),
       Flag(
+        "adapter [NAME=]DIR", .text,
+        "a LoRA or DoRA adapter of the first model, or MODEL:NAME=DIR; requests choose it as the model MODEL:NAME; "
+          + "may be repeated", isRepeatable: true),
+      Flag(
         "preload MODEL", .text, "load this model at the start too, and keep it loaded; may be repeated",
         isRepeatable: true),
       Flag(
@@ -526,6 +530,11 @@ enum Flags {
   /// What is converted, and with how many threads.
   static let convertedModel = FlagGroup(
     model.title, of: model.flags.filter { ["model", "threads"].contains($0.name) })
+
+  static let fuse = FlagGroup(
+    "Fusing",
+    of: [Flag("adapter DIR", .text, "the folder of the LoRA or DoRA adapter (required)")]
+      + convert.flags.filter { ["output", "dtype", "dequantize", "shard-size", "json"].contains($0.name) })
 
   static let convert = FlagGroup(
     "Conversion",

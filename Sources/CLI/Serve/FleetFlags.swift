@@ -42,10 +42,11 @@ struct FleetFlags {
       }
       return ModelCatalog.Alias(name: name, model: parts.value)
     }
+    let adapters = try flags.texts("adapter").map { try Self.adapter($0) }
     // Without a name all that the cache holds is served, each model when it is asked for.
     let servesCache = flags.isSet("allow-pull") || (named.isEmpty && !flags.isSet("models-dir"))
     catalog = try ModelCatalog(
-      named: named, folder: flags.text("models-dir"), aliases: aliases,
+      named: named, folder: flags.text("models-dir"), aliases: aliases, adapters: adapters,
       hub: servesCache ? try flags.hubSettings() : nil)
     var first = named.prefix(1).map(\.id)
     for name in flags.texts("preload") {
@@ -74,8 +75,9 @@ struct FleetFlags {
     var common = try Loading.engineConfiguration(flags, path: "")
     common.ledger = ledger
     common.compute = try EngineClient.makeCompute(common)
-    let fleet = try ModelFleet(catalog, settings: settings) { [common] source, progress in
+    let fleet = try ModelFleet(catalog, settings: settings) { [common, catalog] source, progress in
       var configuration = common
+      configuration.adapters = catalog.adapters(of: source)
       configuration.modelPath = source.path
       configuration.progress = progress
       server.follow(progress)
@@ -126,6 +128,24 @@ struct FleetFlags {
       return ModelSource(
         id: name ?? ModelFolder.modelName((try? ModelFolder.check(path)) ?? path), path: path)
     }
+  }
+
+  /// What a value of `--adapter` says: `DIR`, `NAME=DIR` or `MODEL:NAME=DIR`.
+  static func adapter(_ text: String) throws -> ModelCatalog.Adapter {
+    let isPath = File.exists(text)
+    let parts: (name: String?, value: String) = isPath ? (nil, text) : pair(text)
+    guard AdapterFolder.isAdapter(parts.value) else {
+      throw UsageError.badValue(
+        flag: "adapter", value: text,
+        expected: "a folder with an \(AdapterFolder.configName), perhaps after NAME=")
+    }
+    let name = parts.name ?? ModelFolder.modelName(parts.value)
+    guard let colon = name.lastIndex(of: ":") else {
+      return .init(model: nil, source: AdapterSource(name: name, path: parts.value))
+    }
+    return .init(
+      model: String(name[..<colon]),
+      source: AdapterSource(name: String(name[name.index(after: colon)...]), path: parts.value))
   }
 
   /// What a value of `--model` says. A path may hold an equals sign.

@@ -21,6 +21,8 @@ package final class ComputeContext {
   let outlierPlaces = ScratchBuffer()
   /// Inputs in the order that the running product's weights expect.
   let reorderedRows = ScratchBuffer()
+  /// What stands between the two thin matrices of an adapter.
+  let lowRankRows = ScratchBuffer()
 
   /// Whether weights may be copied into panels, and there are kernels for these.
   let interleaves: Bool

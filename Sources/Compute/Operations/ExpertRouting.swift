@@ -208,9 +208,12 @@ package final class ExpertRouting {
 extension ComputeContext {
   /// `y[r] = Σ weight · expert(x[r])` over the experts that `routing` chose for row r; y may be x.
   ///
-  /// - Parameter weighsInput: `y[r] = Σ expert(weight · x[r])` instead (Llama 4).
+  /// - Parameters:
+  ///   - weighsInput: `y[r] = Σ expert(weight · x[r])` instead (Llama 4).
+  ///   - adapted: what is added to the maps of the experts of a row, and how much; nil where nothing is.
   package func multiply(
-    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, weighsInput: Bool = false, into y: Rows
+    _ x: Rows, by stack: ExpertStack, routing: ExpertRouting, weighsInput: Bool = false,
+    adapted: ((_ row: Int) -> (pairs: LowRankExperts, strength: Float)?)? = nil, into y: Rows
   ) {
     precondition(
       x.count == routing.rows && y.count == x.count && x.columns == stack.hidden && y.columns == stack.hidden,
@@ -227,9 +230,19 @@ extension ComputeContext {
     let inner = routing.gateUp.rows(slots.count, stack.up[0].rows)
     multiply(gathered, routing.groups, by: stack.up, into: inner)
     if stack.isInterleaved { separatePairs(inner) }
+    if let adapted {
+      add(gathered, routing, to: inner) { row, expert in
+        adapted(row).flatMap { all in all.pairs.up[expert].map { ($0, all.strength) } }
+      }
+    }
     let gate = activate(stack.activation, inner)
     let results = routing.results.rows(slots.count, stack.hidden)
     multiply(gate, routing.groups, by: stack.down, into: results)
+    if let adapted {
+      add(gate, routing, to: results) { row, expert in
+        adapted(row).flatMap { all in all.pairs.down[expert].map { ($0, all.strength) } }
+      }
+    }
     forEachRow(x.count, work: 2 * perRow * stack.hidden) { range in
       for row in range {
         for choice in 0..<perRow {

@@ -176,7 +176,8 @@ extension ComputeContext {
     }
   }
 
-  private func multiplyReadable(
+  /// The outputs of some rows of a matrix that is no blocks.
+  func multiplyReadable(
     _ matrix: WeightMatrix, rows: Range<Int>, _ x: Activations, into y: Output, _ scratch: Scratch
   ) {
     let isFused = x.count <= kernels.fusedRows

@@ -8,7 +8,7 @@ package final class ExpertStack {
   /// The outputs of gate and up stand in turns.
   let isInterleaved: Bool
   /// Inputs and outputs of an expert.
-  let hidden: Int
+  package let hidden: Int
   /// Bytes that a product of one row with one expert reads.
   package let bytesPerExpert: Int
 
@@ -64,6 +64,8 @@ package final class ExpertStack {
   }
 
   package var count: Int { down.count }
+  /// What stands between the maps of an expert.
+  package var width: Int { down[0].columns }
 
   /// Whether the fast mode needs the same form of activations for both.
   private static func isStored(_ stack: WeightStack, as other: WeightStack) -> Bool {

@@ -21,6 +21,8 @@ package struct WeightTensors: Sendable {
   package var headRows = 0
   /// Where not nil, element i of a row belongs to input `order[i]`. All inputs are there once.
   package var order: [Int32]?
+  /// The first of its outputs among those of the map in the checkpoint that it was cut from.
+  package private(set) var firstRow = 0
   /// Outputs.
   package let rows: Int
   /// Inputs.
@@ -57,10 +59,12 @@ package struct WeightTensors: Sendable {
   ///
   /// - Precondition: the range is within the rows.
   package func rows(_ range: Range<Int>) -> WeightTensors {
-    with(
+    var part = with(
       WeightTensors(
         weight: weight.rows(range), scales: scales?.rows(range), biases: biases?.rows(range),
         bias: bias?.rows(range), quantization: quantization, rows: range.count, columns: columns))
+    part.firstRow = firstRow + range.lowerBound
+    return part
   }
 
   /// A part of this matrix, with what parts have in common.

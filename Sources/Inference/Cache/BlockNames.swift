@@ -27,6 +27,9 @@ struct BlockNames {
     var hash = SHA256()
     hash.update(model)
     hash.update(Array("|\(root.ropeVariant)|\(root.tenant)".utf8))
+    if let adapter = root.adapter {
+      hash.update(Array("|adapter|\(adapter.digest)|\(adapter.strength.bitPattern)".utf8))
+    }
     return SHA256.hexadecimal(hash.finish())
   }
 

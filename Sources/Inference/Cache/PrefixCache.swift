@@ -29,6 +29,8 @@ struct PrefixCache {
     var ropeVariant: Int
     /// 0 where tenants share their prefixes.
     var tenant: UInt64 = 0
+    /// What another adapter has computed, or none, is another model's.
+    var adapter: AdapterChoice?
   }
 
   fileprivate enum Parent: Hashable {

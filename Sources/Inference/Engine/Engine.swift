@@ -25,6 +25,8 @@ final class Engine {
   private let savingSeconds: Double
   /// Milliseconds that each step takes longer.
   let stepDelay: UInt32
+  /// Held for as long as the engine is there.
+  private let adapters: EngineAdapters
 
   let memory: EngineMemory
   /// Whose turn it is to compute, where several engines share the kernels.
@@ -51,9 +53,11 @@ final class Engine {
   let maxima = ScratchBuffer()
 
   init(
-    model: any CausalModel, memory: EngineMemory, maxContext: Int, configuration: EngineConfiguration,
-    turns: SharedCompute?, inbox: Monitor<Inbox>
+    model: any CausalModel, adapters: EngineAdapters = EngineAdapters(), memory: EngineMemory,
+    maxContext: Int,
+    configuration: EngineConfiguration, turns: SharedCompute?, inbox: Monitor<Inbox>
   ) {
+    self.adapters = adapters
     (self.model, self.memory, self.turns) = (model, memory, turns)
     (self.inbox, self.maxContext) = (inbox, maxContext)
     maxSequences = max(1, configuration.maxSequences)
@@ -131,7 +135,7 @@ final class Engine {
   private func root(of request: GenerationRequest) -> PrefixCache.Root {
     PrefixCache.Root(
       ropeVariant: model.ropeVariant(forTokens: request.promptTokens.count),
-      tenant: sharesPrefixes ? 0 : request.tenant)
+      tenant: sharesPrefixes ? 0 : request.tenant, adapter: request.adapter)
   }
 
   /// Leading tokens of a waiting prompt that are computed; images have other keys than tokens.

@@ -29,6 +29,8 @@ package final class EngineClient: GenerationService {
   /// The mode in use: exact where fast was configured and this machine has no integer kernels.
   package let computeMode: ComputeMode
 
+  /// What requests may choose.
+  package let adapters: [LoadedAdapter]
   /// Bytes of weights, mapped or not.
   package let weightBytes: Int
   /// Bytes of keys and values that are in memory.
@@ -62,6 +64,7 @@ package final class EngineClient: GenerationService {
     computeMode = facts.computeMode
     (arithmetic, cacheFormat) = (facts.arithmetic, facts.cacheFormat)
     mediaRules = facts.mediaRules
+    adapters = facts.adapters
     weightBytes = facts.weightBytes
     touched = facts.touched
     saving = facts.saving
@@ -78,6 +81,7 @@ package final class EngineClient: GenerationService {
   /// What a loader gives to the engine.
   struct LoadedModel {
     var model: any CausalModel
+    var adapters = EngineAdapters()
     var weightBytes: Int
     /// Those of them that need not be in memory: tensors that the model does not use, and tables of which it reads
     /// single rows.
@@ -118,6 +122,7 @@ package final class EngineClient: GenerationService {
     var arithmetic: String
     var cacheFormat: KVFormat
     var mediaRules: MediaRules
+    var adapters: [LoadedAdapter]
     var weightBytes: Int
     var touched: TouchedBytes
     var saving: StoreOpening?
@@ -136,7 +141,9 @@ package final class EngineClient: GenerationService {
       compute.preparedFolder = configuration.preparedFolder
       let model = try ModelFamily.load(folder, compute: compute, media: configuration.media)
       return LoadedModel(
-        model: model, weightBytes: folder.weightBytes,
+        model: model,
+        adapters: try EngineAdapters(configuration.adapters, into: model, configuration.ledger),
+        weightBytes: folder.weightBytes,
         idleBytes: folder.weightBytes - folder.weights.usedBytes + model.tableBytes,
         copyOverhead: compute.overhead(ofCopying: folder.weightBytes),
         computeName: compute.name,
@@ -165,15 +172,16 @@ package final class EngineClient: GenerationService {
         cache: cache, quota: quota, prefixBytes: configuration.prefixBytes(weights: loaded.weightBytes),
         store: try openStore(loaded, cache, configuration, computeName))
       let engine = Engine(
-        model: loaded.model, memory: memory, maxContext: plan.maxContext, configuration: configuration,
-        turns: loaded.turns, inbox: inbox)
+        model: loaded.model, adapters: loaded.adapters, memory: memory, maxContext: plan.maxContext,
+        configuration: configuration, turns: loaded.turns, inbox: inbox)
       let facts = Facts(
         limits: EngineLimits(maxContext: plan.maxContext, vocabularySize: loaded.model.vocabularySize),
         weightBytesPerToken: loaded.model.weightBytesPerToken,
         kvBytesPerToken: memory.cache.bytesPerToken, stateBytes: states?.bytesPerSlot ?? 0,
         computeName: computeName, computeMode: loaded.computeMode, arithmetic: loaded.arithmetic,
         cacheFormat: format, mediaRules: loaded.model.mediaRules,
-        weightBytes: loaded.weightBytes, touched: touched, saving: memory.store?.opening)
+        adapters: loaded.adapters.loaded, weightBytes: loaded.weightBytes, touched: touched,
+        saving: memory.store?.opening)
       return (engine, facts)
     } catch let error as InferenceError {
       throw error
@@ -240,7 +248,7 @@ package final class EngineClient: GenerationService {
 
   /// Queues a request; its events come through the generation that is returned. For any thread; does not wait.
   ///
-  /// - Throws: `emptyPrompt`, `promptTooLong`, `tokenOutOfRange` or `unusableMedia` for what cannot be computed,
+  /// - Throws: `emptyPrompt`, `promptTooLong`, `tokenOutOfRange`, `unusableMedia` or `unknownAdapter` for what cannot be computed,
   ///   `queueFull` or `draining` for what could be at another time.
   package func submit(_ request: GenerationRequest) throws(InferenceError) -> Generation {
     guard !request.promptTokens.isEmpty else { throw .emptyPrompt }
@@ -252,6 +260,9 @@ package final class EngineClient: GenerationService {
       throw .tokenOutOfRange(token: token, vocabularySize: limits.vocabularySize)
     }
     try check(request.media, promptCount: request.promptTokens.count)
+    if let choice = request.adapter, !adapters.contains(where: { $0.digest == choice.digest }) {
+      throw .unknownAdapter
+    }
     let mailbox = Mailbox<GenerationEvent>(capacity: Self.mailboxCapacity)
     let job = Job(
       request: request, mailbox: mailbox,

@@ -9,6 +9,8 @@ package import Sampling
 package struct EngineConfiguration: Sendable {
   /// The model folder.
   package var modelPath: String
+  /// Adapters that requests may choose.
+  package var adapters: [AdapterSource] = []
   /// Threads that compute, the engine's own included.
   package var threads: Int
   /// Instruction set to use; nil picks the best that the machine has.

@@ -154,6 +154,9 @@ extension Engine {
       tokens: sequence.tokens[start..<end] + item.draft, start: start, blocks: sequence.memory.blocks,
       slot: sequence.memory.slot,
       ropeVariant: sequence.ropeVariant, logits: wanted)
+    span.adapter = sequence.request.adapter.flatMap { choice in
+      model.adapters?.slot(of: choice.digest).map { .init(slot: $0, strength: choice.strength) }
+    }
     if !sequence.request.media.isEmpty {
       span.soft = sequence.softRows(in: start..<end)
       if model.seesImagesWhole { span.groups = sequence.imageGroups(in: start..<end) }

@@ -16,7 +16,7 @@ extension Engine {
     let isAwaited = running.contains { $0.isDecoding && !$0.givesWay }
     forkSequences()
     encodeMedia()
-    guard let work = planWithMemory() else { return waitForMemory() }
+    guard let work = planWithMemory().map(byAdapter) else { return waitForMemory() }
     stalledSince = nil
     guard !work.isEmpty else { return waitForGuides() }
     let planned = Instant.now
@@ -39,6 +39,13 @@ extension Engine {
       }
     }
     if isAwaited { statistics.longestStall = max(statistics.longestStall, end.seconds(since: begin)) }
+  }
+
+  /// The same work with the rows of each adapter together: its pairs are read once for all of them.
+  private func byAdapter(_ work: [StepWork]) -> [StepWork] {
+    guard work.contains(where: { $0.sequence.request.adapter != nil }) else { return work }
+    return Dictionary(grouping: work.enumerated()) { $0.element.sequence.request.adapter?.digest ?? "" }
+      .sorted { $0.key < $1.key }.flatMap { $0.value.map(\.element) }
   }
 
   /// Nothing can be computed: where that is for guides that are being made, the processor is left to them.

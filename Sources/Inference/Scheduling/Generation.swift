@@ -32,6 +32,8 @@ package struct GenerationRequest: Sendable {
   /// The answer as somebody says that it was: many of its tokens are computed in one step, and each is still sampled as it
   /// would have been alone. Changes speed only.
   package var expected: [Int32] = []
+  /// The adapter that it is computed with; nil for the model as it is.
+  package var adapter: AdapterChoice?
   /// The client, as a number that says nothing else: its requests share it, and 0 is nobody in particular.
   package var tenant: UInt64 = 0
   /// Whether it goes before others, in the queue of its tenant and with its prompt: an editor's, whose user waits between

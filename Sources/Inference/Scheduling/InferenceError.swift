@@ -14,6 +14,8 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
   case textTooLong(tokens: Int, limit: Int)
   /// An image or an audio clip that the model cannot take, or not there.
   case unusableMedia(String)
+  /// An adapter that the engine has not loaded.
+  case unknownAdapter
   /// The queue is full: these run and these wait; a place is likely to be free after `retryAfter` seconds.
   case queueFull(limit: Int, running: Int = 0, waiting: Int = 0, retryAfter: Int = 1)
   /// The engine finishes what runs and takes nothing new.
@@ -51,6 +53,7 @@ package enum InferenceError: Error, Sendable, Equatable, CustomStringConvertible
     case .textTooLong(let tokens, let limit):
       "the text has \(tokens) tokens, and the model takes \(limit); shorten it, or have it truncated"
     case .unusableMedia(let problem): problem
+    case .unknownAdapter: "the adapter is not loaded"
     case .queueFull(let limit, let running, let waiting, let retryAfter):
       "\(running) running, \(waiting) waiting (--queue-limit \(limit)); "
         + "try again in \(retryAfter) second\(retryAfter == 1 ? "" : "s")"

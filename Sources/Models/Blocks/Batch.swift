@@ -26,6 +26,8 @@ package struct Batch: Sendable {
     /// From `CausalModel.ropeVariant(forTokens:)`, the same for all spans of a sequence.
     package var ropeVariant: Int
     package var logits: LogitRows
+    /// The adapter that its rows want; nil for the model as it is.
+    package var adapter: AdapterUse?
     /// Rows whose embeddings are ready: they take the place of their tokens'.
     package var soft: [SoftRows] = []
     /// Ranges of positions that see each other in both directions, ascending; none ends after the span.
@@ -47,6 +49,16 @@ package struct Batch: Sendable {
       case .all: 0..<tokens.count
       }
     }
+  }
+
+  /// An adapter of a model's shelf.
+  package struct AdapterUse: Sendable, Equatable {
+    /// From `AdapterShelf.slot(of:)`.
+    package var slot: Int
+    /// A factor of what it adds.
+    package var strength: Float
+
+    package init(slot: Int, strength: Float = 1) { (self.slot, self.strength) = (slot, strength) }
   }
 
   /// Soft tokens of an image or an audio clip.

@@ -21,6 +21,9 @@ package protocol CausalModel: AnyObject {
   /// are useless to another: it belongs into a prefix cache's key, and a sequence that outgrows one is computed again.
   func ropeVariant(forTokens tokens: Int) -> Int
 
+  /// The maps that adapters may change; nil for a model that takes none.
+  var adapters: AdapterShelf? { get }
+
   /// What the model takes beside text; nothing for most families.
   var mediaRules: MediaRules { get }
 
@@ -45,6 +48,7 @@ package protocol CausalModel: AnyObject {
 /// What a model of text alone without a table of its own has.
 extension CausalModel {
   package var tableBytes: Int { 0 }
+  package var adapters: AdapterShelf? { nil }
   package var mediaRules: MediaRules { MediaRules() }
   /// None: the model takes text alone.
   package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { nil }

@@ -41,6 +41,8 @@ package final class Decoder: CausalModel {
   package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { towers.encoder(for: kind) }
   package var seesImagesWhole: Bool { towers.areImagesWhole }
 
+  package var adapters: AdapterShelf? { frame.weights.shelf }
+
   var compute: ComputeContext { frame.compute }
   /// As `DecoderFrame.headRows`.
   func headRows(_ tokens: [Int32]) -> [[Float]] { frame.headRows(tokens) }

@@ -31,6 +31,8 @@ final class DecoderFrame {
   private let embedding: WeightStack
   private let finalNorm: Norm
   private let head: Linear
+  /// What adapters add to looked up rows of the embedding.
+  private let adaptedTable: AdaptedMaps?
   /// Whether the head is the embedding.
   let isTied: Bool
   /// The step's tokens, row by row.
@@ -79,8 +81,11 @@ final class DecoderFrame {
     isTied = headName == nil || sizes.tied
     if let headName, !sizes.tied {
       head = try checkpoint.linear([headName: sizes.vocabulary], from: sizes.hidden)
+      adaptedTable = checkpoint.shelf?.makeTable(embedding, named: prefix + names.embedding, head: nil)
     } else {
-      head = checkpoint.linear(embedding)
+      let adapted = checkpoint.shelf?.makeHead(embedding, named: names.head)
+      head = checkpoint.linear(embedding, adapted: adapted)
+      adaptedTable = checkpoint.shelf?.makeTable(embedding, named: prefix + names.embedding, head: adapted)
     }
     finalNorm = try Norm(names.finalNorm, sizes.hidden, kind: norm, epsilon: sizes.epsilon, weights)
     (self.sizes, self.scaling, layerName) = (sizes, scaling, names.layers)
@@ -114,8 +119,10 @@ final class DecoderFrame {
       tokens.append(contentsOf: span.tokens)
     }
     rope.prepare(layout)
+    weights.shelf?.rows.lay(batch)
     let x = residual.rows(layout.rows, sizes.hidden)
     compute.gather(tokens, of: embedding, into: x)
+    adaptedTable?.addTable(tokens, to: x, compute)
     return DecoderStep(frame: self, batch: batch, cache: cache, embeddings: x, layout: layout)
   }
 

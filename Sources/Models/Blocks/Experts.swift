@@ -6,6 +6,7 @@ import Compute
 struct Experts {
   private let router: Linear  // [hidden] → [experts]
   private let stack: ExpertStack
+  private let adapted: AdaptedExperts?
   private let rule: ExpertRule
   private let shared: SharedExpert?
   private let weighsInput: Bool
@@ -86,6 +87,9 @@ struct Experts {
       : try Self.single(
         sizes, hidden: latent ?? hidden, activation: options.activation, names: names.single,
         weights.at("experts"))
+    // As mlx-lm calls them, whatever the checkpoint does.
+    adapted = weights.shelf?.makeExperts(
+      stack, at: weights.prefix + "." + names.stack, names: names.stacked)
     narrowing = try latent.map { width throws(ModelError) in
       try weights.linear(["fc1_latent_proj": width], from: hidden)
     }
@@ -166,7 +170,9 @@ struct Experts {
       inner = frame.latents(rows: h.count, narrowing.rows)
       narrowing(h, into: inner)
     }
-    frame.compute.multiply(inner, by: stack, routing: routing, weighsInput: weighsInput, into: inner)
+    frame.compute.multiply(
+      inner, by: stack, routing: routing, weighsInput: weighsInput,
+      adapted: adapted?.additions(among: h.count), into: inner)
     widening?(inner, into: h)
     if let beside { frame.compute.add(beside, to: h) }
   }

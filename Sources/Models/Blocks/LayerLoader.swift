@@ -9,17 +9,21 @@ struct LayerLoader {
   let compute: ComputeContext
   /// Where linear maps are copied into panels as they are used; nil leaves them in the file.
   private let arena: PanelArena?
+  /// Where maps are noted that adapters may change; nil notes none.
+  let shelf: AdapterShelf?
   /// What the gain of a norm adds to its stored weight: 1 in Gemma's older checkpoints.
   var normOffset: Float = 0
   /// What maps of these names are multiplied with.
   private var factors: [String: Float] = [:]
 
-  init(_ tensors: WeightMap, compute: ComputeContext, arena: PanelArena? = nil) {
-    (self.tensors, self.compute, self.arena) = (tensors, compute, arena)
+  init(
+    _ tensors: WeightMap, compute: ComputeContext, arena: PanelArena? = nil, shelf: AdapterShelf? = nil
+  ) {
+    (self.tensors, self.compute, self.arena, self.shelf) = (tensors, compute, arena, shelf)
   }
 
   private func with(_ tensors: WeightMap) -> LayerLoader {
-    var copy = LayerLoader(tensors, compute: compute, arena: arena)
+    var copy = LayerLoader(tensors, compute: compute, arena: arena, shelf: shelf)
     (copy.normOffset, copy.factors) = (normOffset, factors)
     return copy
   }
@@ -132,7 +136,8 @@ struct LayerLoader {
       parts.append(Linear.Part(weights: weights, order: map.order))
       run = []
     }
-    return Linear(parts, compute: compute)
+    let adapted = shelf?.makeMaps(parts.map { ($0.weights, $0.order) }, of: maps)
+    return Linear(parts, compute: compute, adapted: adapted)
   }
 
   /// The tensors of one linear map, to be cut before they are bound.
@@ -186,8 +191,8 @@ struct LayerLoader {
   }
 
   /// The linear map by a table: a tied output head.
-  func linear(_ table: WeightStack) -> Linear {
+  func linear(_ table: WeightStack, adapted: AdaptedMaps? = nil) -> Linear {
     table.isMultiplied = true
-    return Linear([Linear.Part(weights: table, order: nil)], compute: compute)
+    return Linear([Linear.Part(weights: table, order: nil)], compute: compute, adapted: adapted)
   }
 }

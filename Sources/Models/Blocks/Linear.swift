@@ -13,13 +13,15 @@ struct Linear {
 
   private let parts: [Part]
   private let compute: ComputeContext
+  /// What adapters add; nil for maps that none changes.
+  private let adapted: AdaptedMaps?
   /// Outputs of all maps.
   let rows: Int
   /// Bytes that a decode step reads.
   let byteCount: Int
 
-  init(_ parts: [Part], compute: ComputeContext) {
-    (self.parts, self.compute) = (parts, compute)
+  init(_ parts: [Part], compute: ComputeContext, adapted: AdaptedMaps? = nil) {
+    (self.parts, self.compute, self.adapted) = (parts, compute, adapted)
     rows = parts.reduce(0) { $0 + $1.weights.rows }
     byteCount = parts.reduce(0) { $0 + $1.weights.byteCount }
   }
@@ -57,5 +59,6 @@ struct Linear {
         y.columns(from: start, count: count))
       start += count
     }
+    adapted?.add(x, to: y, compute)
   }
 }

@@ -109,6 +109,7 @@ package final class Gemma3n: CausalModel {
     return layers.reduce(maps + second.byteCount) { $0 + $1.byteCount }
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
+  package var adapters: AdapterShelf? { frame.weights.shelf }
 
   package func forward(_ batch: Batch, cache: KVCache, logits: inout Logits) {
     var step = frame.begin(batch, cache: cache)

@@ -90,6 +90,7 @@ package final class Gemma4: CausalModel {
     layers.reduce(frame.headBytes + (second?.byteCount ?? 0)) { $0 + $1.byteCount }
   }
   package func ropeVariant(forTokens tokens: Int) -> Int { 0 }
+  package var adapters: AdapterShelf? { frame.weights.shelf }
   package var mediaRules: MediaRules { towers.rules }
   package func encoder(for kind: MediaKind) -> (any MediaEncoder)? { towers.encoder(for: kind) }
   package var seesImagesWhole: Bool { config.seesImagesWhole }

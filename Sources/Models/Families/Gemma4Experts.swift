@@ -12,6 +12,7 @@ final class Gemma4Experts {
   private let routerScale: [Float]  // [hidden], divided by √hidden
   private let router: Linear  // [hidden] → [experts]
   private let stack: ExpertStack
+  private let adapted: AdaptedExperts?
   private let rule: ExpertRule
   private let epsilon: Float
   private let compute: ComputeContext
@@ -30,6 +31,8 @@ final class Gemma4Experts {
     stack = try Experts.stacked(
       sizes, hidden: hidden, activation: .gelu,
       weights.at(weights.has("experts.gate_up_proj") ? "experts" : "experts.switch_glu"))
+    adapted = weights.shelf?.makeExperts(
+      stack, at: weights.prefix + ".experts.switch_glu", names: DenseMLP.Names())
     self.rule = rule
     epsilon = decoder.epsilon
     compute = weights.compute
@@ -49,7 +52,8 @@ final class Gemma4Experts {
     router.exactly(h, into: scores)
     routing.choose(scores, by: rule)
     compute.rmsNorm(x, gain: inputNorm, epsilon: epsilon, into: h)
-    compute.multiply(h, by: stack, routing: routing, into: h)
+    compute.multiply(
+      h, by: stack, routing: routing, adapted: adapted?.additions(among: h.count), into: h)
     compute.rmsNorm(h, gain: outputNorm, epsilon: epsilon, into: h)
     compute.add(h, to: m)
   }

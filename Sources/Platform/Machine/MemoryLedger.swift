@@ -9,6 +9,8 @@
 package enum MemoryKind: String, Sendable, CaseIterable {
   /// Bytes of tensors, whether mapped from files or not.
   case weights
+  /// What adapters add to weights.
+  case adapters
   /// Keys and values of running sequences, and what is kept ready for the next ones.
   case kvCache = "kv_cache"
   /// Keys and values of ended sequences.

@@ -96,7 +96,7 @@ final class ReadAhead: Sendable {
 
   func start() {
     let thread = try? Thread(name: "read ahead", stackBytes: Self.stackBytes) { [self] in
-      while !isStopped(after: Self.tick) { for source in models.catalog.sources { look(at: source.id) } }
+      while !isStopped(after: Self.tick) { for name in models.allNames { look(at: name) } }
       for model in state.withLock({ Array($0.models.keys) }) { save(model) }
     }
     self.thread.withLock { $0 = thread }

@@ -58,7 +58,7 @@ enum OpenAPIResponses {
       "Model": {"id": "string", "object": "'model'", "created": "integer", "owned_by": "string",
         "context_length": "integer|null", "input_modalities": "Strings|null",
         "task": "string|null", "embedding": "object|null", "size_bytes": "integer|null", "aliases": ["string"], "pinned": "boolean",
-        "status": "ModelStatus"},
+        "status": "ModelStatus", "parent?": "string"},
       "ModelStatus": {"value": "'loaded'|'loading'|'unloaded'", "progress?": "number", "failed?": "boolean", "error?": "string"},
       "OpenAIModelList": {"object": "'list'", "data": ["Model"]},
       "MessagesModel": {"type": "'model'", "id": "string", "display_name": "string", "created_at": "string",

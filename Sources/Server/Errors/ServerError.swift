@@ -20,6 +20,8 @@ extension APIError {
     case .emptyPrompt: self = .invalidValue(param, "it has no tokens")
     case .tokenOutOfRange: self = .invalidValue(param, "\(error)")
     case .unusableMedia: self = .unusableMedia(param, "\(error)")
+    case .unknownAdapter:
+      self.init(status: 404, code: "model_not_found", param: "model", message: "\(error).")
     case .queueFull(_, _, _, let retryAfter):
       self.init(
         status: 429, type: "rate_limit_error", code: "rate_limit_exceeded",

@@ -1,6 +1,7 @@
 // Which models there are: those named at the start, the folders of one folder, and other names for them.
 
 package import Hub
+package import Inference
 import JSON
 import Pipeline
 import Platform
@@ -33,6 +34,8 @@ package struct ModelCatalog: Sendable {
     case badName(String)
     case noFolder(String)
     case aliasOfNothing(alias: String, model: String)
+    case badAdapterName(String)
+    case adapterOfNothing(adapter: String, model: String)
 
     package var description: String {
       switch self {
@@ -44,6 +47,10 @@ package struct ModelCatalog: Sendable {
       case .noFolder(let path): "--models-dir \(path): not a folder"
       case .aliasOfNothing(let alias, let model):
         "--alias \(alias)=\(model): there is no model '\(model)'"
+      case .badAdapterName(let name):
+        "'\(APIError.shortened(name))' cannot be the name of an adapter: it needs 1 to 100 bytes without spaces, ':' and '/'"
+      case .adapterOfNothing(let adapter, let model):
+        "--adapter \(model):\(adapter): there is no model '\(model)'"
       }
     }
   }
@@ -59,6 +66,16 @@ package struct ModelCatalog: Sendable {
     }
   }
 
+  /// An adapter that the start has named.
+  package struct Adapter: Sendable {
+    /// The id of its model; nil for the first one.
+    package let model: String?
+    package let source: AdapterSource
+
+    package init(model: String?, source: AdapterSource) { (self.model, self.source) = (model, source) }
+  }
+
+  private let adapters: [Adapter]
   private let named: [ModelSource]
   private let folder: String?
   private let aliases: [Alias]
@@ -70,9 +87,10 @@ package struct ModelCatalog: Sendable {
   ///   - hub: whose cache's models are models too, by their names on the hub.
   /// - Throws: what cannot be meant.
   package init(
-    named: [ModelSource], folder: String? = nil, aliases: [Alias] = [], hub: HubSettings? = nil
+    named: [ModelSource], folder: String? = nil, aliases: [Alias] = [], adapters: [Adapter] = [],
+    hub: HubSettings? = nil
   ) throws(Problem) {
-    (self.hub, self.named, self.folder) = (hub, named, folder)
+    (self.hub, self.named, self.folder, self.adapters) = (hub, named, folder, adapters)
     self.aliases = aliases
     guard !named.isEmpty || folder != nil || hub != nil else { throw .nothing }
     if let folder, !File.isDirectory(folder) { throw .noFolder(folder) }
@@ -83,7 +101,15 @@ package struct ModelCatalog: Sendable {
     }
     // What is not there now may come later, where folders are looked at.
     for alias in aliases where folder == nil && hub == nil && source(alias.model) == nil {
+      guard adapted(alias.model) == nil else { continue }
       throw .aliasOfNothing(alias: alias.name, model: alias.model)
+    }
+    var adapterNames: Set<ByteKey> = []
+    for adapter in adapters {
+      let (name, model) = (adapter.source.name, adapter.model ?? named.first?.id ?? "")
+      guard AdapterSource.isName(name) else { throw .badAdapterName(name) }
+      guard source(model) != nil else { throw .adapterOfNothing(adapter: name, model: model) }
+      guard adapterNames.insert(ByteKey(model + ":" + name)).inserted else { throw .duplicate(name) }
     }
   }
 
@@ -91,7 +117,7 @@ package struct ModelCatalog: Sendable {
   init(only source: ModelSource) {
     named = [source]
     folder = nil
-    aliases = []
+    (aliases, adapters) = ([], [])
     hub = nil
   }
 
@@ -128,7 +154,44 @@ package struct ModelCatalog: Sendable {
       let alias = aliases.first { $0.name.utf8.elementsEqual(candidate.utf8) }
       if let alias { return source(alias.model) }
     }
+    // What is said of a model with adapters is not said of another.
+    if let colon = name.lastIndex(of: ":"), let source = source(String(name[..<colon])),
+      !adapters(of: source).isEmpty
+    {
+      return nil
+    }
     return aliases.first { $0.name == "*" }.flatMap { source($0.model) }
+  }
+
+  // MARK: Adapters
+
+  /// The adapters of a model, named ones first, then those in its folder.
+  package func adapters(of source: ModelSource) -> [AdapterSource] {
+    let declared = adapters.filter { ($0.model ?? named.first?.id ?? "").utf8.elementsEqual(source.id.utf8) }
+      .map(\.source)
+    guard !source.path.utf8.isEmpty else { return declared }
+    let place =
+      LoadedModel.isGGUF(source.path) && !File.isDirectory(source.path)
+      ? File.parent(of: source.path) : source.path
+    let found = AdapterSource.found(in: place)
+    return declared + found.filter { found in !declared.contains { $0.name == found.name } }
+  }
+
+  /// The model and the adapter that a name means, `MODEL:NAME`, or an alias of that, or a name alone that is that of one
+  /// named adapter; nil for a model's own name, and where there is none.
+  package func adapted(_ name: String) -> (source: ModelSource, adapter: String)? {
+    let name = aliases.first { $0.name.utf8.elementsEqual(name.utf8) }?.model ?? name
+    if source(name) != nil { return nil }
+    if let colon = name.lastIndex(of: ":") {
+      let (model, adapter) = (String(name[..<colon]), String(name[name.index(after: colon)...]))
+      guard let source = source(model),
+        adapters(of: source).contains(where: { $0.name.utf8.elementsEqual(adapter.utf8) })
+      else { return nil }
+      return (source, adapter)
+    }
+    let alone = adapters.filter { $0.source.name.utf8.elementsEqual(name.utf8) }
+    guard alone.count == 1, let source = source(alone[0].model ?? named.first?.id ?? "") else { return nil }
+    return (source, name)
   }
 
   /// Other names of a model.

@@ -128,12 +128,44 @@ package final class ModelFleet: Sendable {
   /// - Parameter loads: whether it is loaded where it is not; otherwise that is 503, and asking keeps no model.
   func lease(_ name: String, loads: Bool = true) throws(APIError) -> ModelLease {
     let isNamed = !name.utf8.isEmpty
+    if isNamed, let (source, adapter) = adapted(name) {
+      let base = try lease(source, loads: loads)
+      guard let lease = base.adapted(by: adapter) else { throw notFound(name) }
+      return lease
+    }
     guard let source = isNamed ? try find(name) : catalog.resolve("") ?? catalog.sources.first else {
       throw notFound("")
     }
+    return try lease(source, loads: loads)
+  }
+
+  private func lease(_ source: ModelSource, loads: Bool) throws(APIError) -> ModelLease {
     guard !loads else { return try lease(source) }
     if let lease = state.withLock({ take(source.id, &$0, countsAsUse: false) }) { return lease }
     throw .modelNotLoaded(source.id)
+  }
+
+  /// The model and the adapter that a name means; nil for a model's own name.
+  func adapted(_ name: String) -> (source: ModelSource, adapter: String)? {
+    if let found = catalog.adapted(name) { return found }
+    // The only model of a program, whose folder is not looked at here.
+    guard isFixed, let colon = name.lastIndex(of: ":"), let source = catalog.resolve(String(name[..<colon])),
+      adapterNames(of: source).contains(String(name[name.index(after: colon)...]))
+    else { return nil }
+    return (source, String(name[name.index(after: colon)...]))
+  }
+
+  /// Names of a model's adapters: of one that is loaded those that it has loaded, of another those that it would.
+  func adapterNames(of source: ModelSource) -> [String] {
+    if let model = state.withLock({ $0.entry(source.id)?.available }) {
+      return model.loaded.adapted.compactMap(\.adapter?.name)
+    }
+    return catalog.adapters(of: source).map(\.name)
+  }
+
+  /// The names of all models, and of all with their adapters.
+  var allNames: [String] {
+    catalog.sources.flatMap { source in [source.id] + adapterNames(of: source).map { source.id + ":" + $0 } }
   }
 
   /// Loads a model and waits for it, at the start.
@@ -156,7 +188,7 @@ package final class ModelFleet: Sendable {
   }
 
   private func notFound(_ name: String) -> APIError {
-    .modelNotFound(name, known: catalog.sources.map(\.id) + catalog.aliasNames)
+    .modelNotFound(name, known: allNames + catalog.aliasNames)
   }
 
   private func lease(_ source: ModelSource) throws(APIError) -> ModelLease {
@@ -218,6 +250,8 @@ package final class ModelFleet: Sendable {
   /// What is known of a model.
   struct Status {
     let source: ModelSource
+    /// The adapter that is meant with it.
+    var adapter: String?
     let aliases: [String]
     /// `unloaded`, `loading` or `loaded`.
     let value: String
@@ -230,9 +264,25 @@ package final class ModelFleet: Sendable {
     let model: ResidentModel?
   }
 
-  func status(of name: String) throws(APIError) -> Status { status(try find(name)) }
+  func status(of name: String) throws(APIError) -> Status {
+    guard let (source, adapter) = adapted(name) else { return status(try find(name)) }
+    guard let found = adaptedStatuses(status(source)).first(where: { $0.adapter == adapter }) else {
+      throw notFound(name)
+    }
+    return found
+  }
 
   var statuses: [Status] { catalog.sources.map(status) }
+
+  /// A model with each of its adapters.
+  func adaptedStatuses(_ status: Status) -> [Status] {
+    adapterNames(of: status.source).map { name in
+      Status(
+        source: status.source, adapter: name, aliases: catalog.aliases(of: status.source.id + ":" + name),
+        value: status.value, progress: status.progress, failure: status.failure, isPinned: status.isPinned,
+        model: status.model)
+    }
+  }
 
   private func status(_ source: ModelSource) -> Status {
     let entry = state.withLock { $0.entry(source.id) }
@@ -486,6 +536,13 @@ package final class ModelLease: Sendable {
 
   init(_ model: LoadedModel, end: @escaping @Sendable () -> Void) {
     (self.model, self.end) = (model, end)
+  }
+
+  /// The same right, with one of the model's adapters; nil where it has none of that name.
+  func adapted(by name: String) -> ModelLease? {
+    guard var adapted = model.adapted.first(where: { $0.adapter?.name == name }) else { return nil }
+    adapted.id = model.id + ":" + name
+    return ModelLease(adapted) { withExtendedLifetime(self) {} }
   }
 
   deinit { end() }

@@ -83,8 +83,10 @@ struct OllamaRoute {
   ) throws(APIError) -> Response {
     let begin = Instant.now
     let name = try OllamaRequest.model(of: body)
-    let source = try server.models.ollamaModel(name)
-    let lease = try server.models.lease(source.id)
+    let adapted = server.models.adapted(name)
+    let source: ModelSource
+    if let adapted { source = adapted.source } else { source = try server.models.ollamaModel(name) }
+    let lease = try server.models.lease(adapted == nil ? source.id : name)
     let scope = RequestScope(server: server, lease: lease, for: context)
     try scope.model.checkGenerates()
     let loadSeconds = Instant.now.seconds(since: begin)

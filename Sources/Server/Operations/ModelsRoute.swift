@@ -46,7 +46,7 @@ struct ModelsRoute {
   }
 
   private func list(_ http: Request, _: ConnectionContext) -> Response {
-    let models = server.models.statuses.map(object)
+    let models = server.models.statuses.flatMap { [$0] + server.models.adaptedStatuses($0) }.map(object)
     guard http.isMessagesClient else { return Response(json: ModelObject.list(models)) }
     return Response(json: ModelObject.messagesList(models.map(messagesJSON)))
   }
@@ -64,7 +64,8 @@ struct ModelsRoute {
   private func object(_ status: ModelFleet.Status) -> ModelObject {
     let loaded = status.model?.loaded
     var object = ModelObject(
-      id: status.source.id, created: server.settings.started ?? loaded?.created ?? 0, ownedBy: "mlxserve",
+      id: status.adapter.map { status.source.id + ":" + $0 } ?? status.source.id,
+      created: server.settings.started ?? loaded?.created ?? 0, ownedBy: "mlxserve",
       contextLength: loaded?.contextTokens,
       inputModalities: loaded?.inputModalities ?? nil)
     object.task = loaded?.task
@@ -74,6 +75,7 @@ struct ModelsRoute {
     object.progress = status.progress
     object.failure = status.failure
     object.isPinned = status.isPinned
+    object.parent = status.adapter == nil ? nil : status.source.id
     object.sizeBytes = status.model?.weightBytes
     return object
   }

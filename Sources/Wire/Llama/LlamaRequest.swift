@@ -122,7 +122,7 @@ extension LlamaRequest {
 
   private static func refuse(_ fields: inout Fields) throws(APIError) {
     if let adapters = fields.value("lora"), adapters.arrayValue?.isEmpty != true {
-      throw .unsupportedParameter("lora", "this server has no adapters")
+      throw .unsupportedParameter("lora", "the name of the model chooses an adapter: MODEL:NAME")
     }
     try fields.refuse("multimodal_data", because: "prompts are text; images go to /v1/chat/completions")
     if try fields.bool("post_sampling_probs") == true {

@@ -108,7 +108,7 @@ package enum ForeignFields {
       words[name] = Refusal("nothing is kept between requests here; send the whole conversation")
     }
     for name in ["lora", "lora_path", "lora_request", "adapters", "adapter"] {
-      words[name] = Refusal("a model is served as it was loaded", unless: [])
+      words[name] = Refusal("the name of the model chooses an adapter: MODEL:NAME", unless: [])
     }
     words["models"] = Refusal("a request names one 'model'", unless: [])
     words["route"] = Refusal("a request names one 'model'")

@@ -10,6 +10,8 @@ package struct ModelObject: Sendable, Equatable {
   package var ownedBy: String
   /// Most tokens of prompt and answer together; nil while that is not known.
   package var contextLength: Int?
+  /// The model without its adapter; nil for a model that has none.
+  package var parent: String?
   /// Other names.
   package var aliases: [String] = []
   /// `loaded`, `loading` or `unloaded`.
@@ -49,13 +51,18 @@ package struct ModelObject: Sendable, Equatable {
       status["failed"] = true
       status["error"] = .string(failure)
     }
-    return [
+    var object: JSONValue = [
       "id": .string(id), "object": "model", "created": .int(created), "owned_by": .string(ownedBy),
       "context_length": contextLength.map(JSONValue.int) ?? nil, "input_modalities": inputModalities,
       "task": task.map(JSONValue.string) ?? nil, "embedding": embedding,
       "size_bytes": sizeBytes.map(JSONValue.int) ?? nil, "aliases": .array(aliases.map(JSONValue.string)),
       "pinned": .bool(isPinned), "status": .object(status),
     ]
+    if let parent, var members = object.objectValue {
+      members["parent"] = .string(parent)
+      object = .object(members)
+    }
+    return object
   }
 
   /// The model as Anthropic's clients know one.
