@@ -80,6 +80,11 @@ extension Command {
       usage: "mlxserve convert MODEL --output DIR [flags]",
       groups: [Flags.convertedModel, Flags.convert, Flags.cache], takesModel: true, run: ConvertCommand.run),
     Command(
+      name: "fuse", section: .models,
+      summary: "write a model with an adapter added to its weights",
+      usage: "mlxserve fuse MODEL --adapter DIR --output DIR [flags]",
+      groups: [Flags.convertedModel, Flags.fuse, Flags.cache], takesModel: true, run: ConvertCommand.fuse),
+    Command(
       name: "search", section: .search,
       summary: "search a folder of notes by meaning, with a reason for each result",
       usage: "mlxserve search FOLDER \"what you look for\" [flags]",

@@ -52,6 +52,7 @@ package final class Conversion {
     for shard in shards { hash.update(shard.header) }
     hash.update(plan.folder.mappedFiles.identity)
     hash.update(Array((plan.options.words + Version.text).utf8))
+    hash.update(Array((plan.options.adapter?.digest ?? "").utf8))
     for (name, values) in plan.options.importance.sorted(by: { $0.key < $1.key }) {
       hash.update(Array("\(name) \(values)".utf8))
     }
@@ -168,11 +169,13 @@ package final class Conversion {
     var sums = (squares: 0.0, misses: 0.0)
     for (index, offsets) in zip(shard.outputs, shard.offsets) {
       let output = plan.outputs[index]
-      var places = offsets
+      var (places, index) = (offsets, 0)
       for source in output.sources {
         for tensors in try plan.folder.weights.tensors(of: source) {
+          defer { index += 1 }
           if let form = output.form {
-            let (squares, misses) = try encode(tensors, form, compute, &places, put)
+            let (squares, misses) = try encode(
+              tensors, output.change(of: index), form, compute, &places, put)
             sums = (sums.squares + squares, sums.misses + misses)
           } else {
             try copy(tensors, &places, put)
@@ -201,14 +204,21 @@ package final class Conversion {
 
   /// - Parameter places: where the next rows of elements, scales and biases stand.
   private func encode(
-    _ tensors: WeightTensors, _ form: WeightForm, _ compute: ComputeContext, _ places: inout [Int], _ put: Put
+    _ tensors: WeightTensors, _ change: LowRankTensors?, _ form: WeightForm, _ compute: ComputeContext,
+    _ places: inout [Int], _ put: Put
   ) throws(ConversionError) -> (squares: Double, misses: Double) {
     let step = max(1, Self.batch / max(1, tensors.columns))
     var sums = (squares: 0.0, misses: 0.0)
     for start in stride(from: 0, to: tensors.rows, by: step) {
       let encoded: EncodedRows
       do throws(ComputeError) {
-        encoded = try compute.encode(tensors, rows: start..<min(tensors.rows, start + step), as: form)
+        let rows = start..<min(tensors.rows, start + step)
+        if let change {
+          let sum = try compute.merged(tensors, rows: rows, change.outputs(from: start))
+          encoded = try compute.encode(sum, rows: 0..<rows.count, as: form)
+        } else {
+          encoded = try compute.encode(tensors, rows: rows, as: form)
+        }
       } catch {
         throw .compute(error)
       }

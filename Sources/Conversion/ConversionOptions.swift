@@ -1,5 +1,6 @@
 // What a person asks of a conversion, and which quantization a module gets by it: the recipes and rules of mlx-lm's.
 
+package import Checkpoint
 package import Compute
 import Platform
 
@@ -62,6 +63,8 @@ package struct ConversionOptions: Sendable {
   package var dtype: DType?
   /// Floats alone are written.
   package var dequantizes = false
+  /// What is added to the weights before they are written.
+  package var adapter: AdapterFolder?
   /// Numbers that are rounded already may be rounded again.
   package var requantizes = false
   package var rules: [ModuleRule] = []

@@ -17,6 +17,16 @@ package struct ConversionPlan: Sendable {
     let form: WeightForm?
     /// Of a matrix that ends up quantized.
     let quantization: Quantization?
+    /// What is added to it; of a stack to each of its matrices.
+    var change: AdapterFolder.Module?
+
+    /// What is added to its matrix `index`.
+    func change(of index: Int) -> LowRankTensors? {
+      guard let change else { return nil }
+      if change.experts != nil { return change.tensors.element(index) }
+      // mlx-lm calls tables and maps alike.
+      return names[0].hasSuffix("embed_tokens.weight") ? change.asTable ?? change.tensors : change.tensors
+    }
 
     var byteCounts: [Int] { zip(shapes, dtypes).map { $0.reduce($1.size, *) } }
     var bytes: Int { byteCounts.reduce(0, +) }
@@ -69,6 +79,7 @@ package struct ConversionPlan: Sendable {
       options, types: [folder.config, text].compactMap { $0?["model_type"]?.stringValue },
       layers: (folder.config["num_hidden_layers"] ?? text?["num_hidden_layers"])?.intValue ?? 0,
       modules: matrices.map(\.name))
+    try Self.check(options.adapter, of: folder, matrices.map(\.name))
     var chooser = try FormChooser(folder, options, rules, matrices.map(\.sources))
     var taken: Set<String> = []
     var places: [(order: Int, output: Output)] = []
@@ -106,6 +117,32 @@ package struct ConversionPlan: Sendable {
     outputs = places.sorted { $0.order < $1.order }.map(\.output)
     rounded = chooser.rounded
     config = newConfig(base: chooser.keeps ? nil : rules.base, namesAll: rules.namesAll)
+  }
+
+  // MARK: Adapter
+
+  /// - Throws: `badAdapter` for modules that are not among the model's matrices.
+  private static func check(
+    _ adapter: AdapterFolder?, of folder: ModelFolder, _ names: [String]
+  ) throws(ConversionError) {
+    guard let adapter else { return }
+    func refuse(_ problem: String) -> ConversionError {
+      .checkpoint(.badAdapter(path: adapter.path, problem: problem))
+    }
+    let known = Set(names.map(AdapterFolder.bareName))
+    let unknown = adapter.modules.map(\.name).filter { !known.contains(AdapterFolder.bareName($0)) }
+    guard unknown.isEmpty else {
+      throw refuse(
+        "it changes modules that the model does not have: "
+          + unknown.prefix(3).map(CheckpointError.quoted).joined(separator: ", "))
+    }
+    let text = folder.config["text_config"] ?? folder.config
+    let isTied = (text["tie_word_embeddings"] ?? folder.config["tie_word_embeddings"])?.boolValue == true
+    if isTied, let table = adapter.modules.first(where: \.isTable) {
+      throw refuse(
+        "module \(CheckpointError.quoted(table.name)) changes the look-up alone, and the model's head is the same table"
+      )
+    }
   }
 
   // MARK: Names
@@ -253,7 +290,15 @@ private struct FormChooser {
     guard let first = try folder.weights.tensors(of: sources[0]).first else {
       throw .unsupported(tensor: module, reason: "it is empty")
     }
-    let form = try form(of: module, first)
+    let bare = AdapterFolder.bareName(module)
+    let change = options.adapter?.modules.first { AdapterFolder.bareName($0.name) == bare }
+    var form = try form(of: module, first)
+    if change != nil {
+      guard first.blocks == nil else {
+        throw .unsupported(tensor: module, reason: "its blocks stay as they are: convert the GGUF file first")
+      }
+      if form == nil { form = try Self.anew(module, first) }
+    }
     var (count, rows) = (0, 0)
     for source in sources {
       guard case .matrix(let matrix, let range) = source, matrix.columns == first.columns else {
@@ -267,23 +312,44 @@ private struct FormChooser {
     let leading = matrix.count != nil || sources.count > 1 ? [count, rows] : [rows]
     let own = form == nil ? first.quantization : form?.quantization
     let type = form?.dtype ?? (first.scales ?? first.weight).dtype
+    if let change, let adapter = options.adapter {
+      let found = module.hasSuffix("embed_tokens") ? change.asTable ?? change.tensors : change.tensors
+      guard (found.rows, found.columns) == (rows, first.columns),
+        change.experts ?? 1 == (leading.count > 1 ? count : 1)
+      else {
+        throw .checkpoint(
+          .badAdapter(
+            path: adapter.path,
+            problem: "module \(CheckpointError.quoted(change.name)) is of another shape than the model's"))
+      }
+    }
     guard let own else {
       return .init(
         names: [module + ".weight"], dtypes: [type], shapes: [leading + [first.columns]], sources: sources,
-        form: form, quantization: nil)
+        form: form, quantization: nil, change: change)
     }
     let scales = leading + [first.columns / own.groupSize]
     var output = ConversionPlan.Output(
       names: [module + ".weight", module + ".scales"], dtypes: [.u32, type],
       shapes: [leading + [first.columns * own.bits / 32], scales], sources: sources, form: form,
-      quantization: own)
+      quantization: own, change: change)
     if own.mode == .affine {
       output = .init(
         names: output.names + [module + ".biases"], dtypes: output.dtypes + [type],
         shapes: output.shapes + [scales],
-        sources: sources, form: form, quantization: own)
+        sources: sources, form: form, quantization: own, change: change)
     }
     return output
+  }
+
+  /// The form in which a matrix is stored, for numbers that are other than its own.
+  private static func anew(_ module: String, _ first: WeightTensors) throws(ConversionError) -> WeightForm {
+    guard let own = first.quantization else { return .floats(first.weight.dtype) }
+    guard Quantization.Mode.named.contains(own.mode) else {
+      throw .unsupported(tensor: module, reason: "its numbers cannot be rounded anew: give --dequantize")
+    }
+    return .rounded(
+      Quantizer(own, dtype: first.scales.map(\.dtype).flatMap { $0 == .u8 ? nil : $0 } ?? .f16), first: nil)
   }
 
   /// Nil where bytes are copied.

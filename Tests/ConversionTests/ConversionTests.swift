@@ -252,4 +252,88 @@ private func convert(
     #expect(shards.allSatisfy { $0.header.count % 8 == 0 })
     #expect(try ShardPlan.all([output(60)], limit: 10).map(\.name) == ["model.safetensors"])
   }
+
+  // MARK: Adapters
+
+  private static let changed = "model.layers.1.self_attn.q_proj"
+
+  private func floats(_ folder: String, _ name: String) throws -> [Float] {
+    let file = try Safetensors(path: folder + "/model.safetensors")
+    let index = try #require((0..<file.count).first { file.tensorName($0) == name })
+    return try #require(file.tensor(index)).floats()
+  }
+
+  @Test(arguments: [false, true]) func `an adapter is added to its maps`(isPEFT: Bool) throws {
+    let scratch = try Scratch()
+    let (rows, columns, rank) = (128, 128, 4)
+    let writer = AdapterWriter(
+      [.init(name: Self.changed, rows: rows, columns: columns)], rank: rank, scale: 0.5, peft: isPEFT)
+    try writer.write(to: scratch.path + "/adapter")
+    var options = ConversionOptions()
+    (options.dequantizes, options.dtype) = (true, .f32)
+    try convert(Self.demo, to: scratch.path + "/plain", options)
+    options.adapter = try AdapterFolder(path: scratch.path + "/adapter")
+    try convert(Self.demo, to: scratch.path + "/fused", options)
+    let name = Self.changed + ".weight"
+    let (plain, fused) = (
+      try floats(scratch.path + "/plain", name), try floats(scratch.path + "/fused", name)
+    )
+    let (a, b) = (writer.tensors[0].tensor.values, writer.tensors[1].tensor.values)
+    for o in 0..<rows {
+      for c in 0..<columns {
+        let sum = (0..<rank).reduce(0.0) { sum, k in
+          let down = isPEFT ? a[k * columns + c] : a[c * rank + k]
+          let up = isPEFT ? b[o * rank + k] : b[k * rows + o]
+          return sum + Double(down) * Double(up)
+        }
+        let found = Double(fused[o * columns + c] - plain[o * columns + c])
+        #expect(abs(found - 0.5 * sum) < 1e-5)
+      }
+    }
+    let other = "model.layers.0.self_attn.q_proj.weight"
+    #expect(try floats(scratch.path + "/plain", other) == floats(scratch.path + "/fused", other))
+  }
+
+  @Test func `what an adapter leaves alone is copied, and the rest is stored as it was`() throws {
+    let scratch = try Scratch()
+    try AdapterWriter([.init(name: Self.changed, rows: 128, columns: 128)]).write(
+      to: scratch.path + "/adapter")
+    var options = ConversionOptions()
+    options.adapter = try AdapterFolder(path: scratch.path + "/adapter")
+    let output = scratch.path + "/fused"
+    try convert(Self.demo, to: output, options)
+    let (before, after) = (
+      try Safetensors(path: Self.demo + "/model.safetensors"),
+      try Safetensors(path: output + "/model.safetensors")
+    )
+    var differing: Set<String> = []
+    for index in 0..<before.count {
+      let tensor = try #require(before.tensor(index))
+      let other = try #require((0..<after.count).first { after.tensorName($0) == tensor.name })
+      let made = try #require(after.tensor(other))
+      #expect(made.shape == tensor.shape && made.dtype == tensor.dtype)
+      if !made.bytes.elementsEqual(tensor.bytes) { differing.insert(tensor.name) }
+    }
+    #expect(differing.contains(Self.changed + ".weight"))
+    #expect(differing.allSatisfy { $0.hasPrefix(Self.changed) })
+    #expect(try ModelFolder(path: output).quantization.base == ModelFolder(path: Self.demo).quantization.base)
+  }
+
+  @Test func `an adapter of another model is refused by name`() throws {
+    let scratch = try Scratch()
+    for map in [
+      AdapterWriter.Map(name: "model.layers.9.self_attn.q_proj", rows: 128, columns: 128),
+      AdapterWriter.Map(name: Self.changed, rows: 64, columns: 128),
+    ] {
+      try AdapterWriter([map]).write(to: scratch.path + "/adapter")
+      var options = ConversionOptions()
+      options.adapter = try AdapterFolder(path: scratch.path + "/adapter")
+      do {
+        try convert(Self.demo, to: scratch.path + "/fused", options)
+        Issue.record("it was taken")
+      } catch {
+        #expect("\(error)".contains(map.name))
+      }
+    }
+  }
 }

@@ -58,6 +58,12 @@ enum ConvertCommand {
     return ExitCode.success
   }
 
+  /// `mlxserve fuse`: a conversion that keeps how weights are stored.
+  @Sendable static func fuse(_ flags: ParsedFlags) throws -> Int32 {
+    _ = try flags.required("adapter", hint: "the folder with adapter_config.json")
+    return try run(flags)
+  }
+
   private static func options(_ flags: ParsedFlags) throws -> ConversionOptions {
     var options = ConversionOptions()
     options.bits = flags.integer("bits")
@@ -67,6 +73,7 @@ enum ConvertCommand {
     options.dtype = (try flags.word("dtype") as FloatName?)?.dtype
     options.dequantizes = flags.isSet("dequantize")
     options.requantizes = flags.isSet("requantize")
+    options.adapter = try flags.text("adapter").map { try AdapterFolder(path: $0) }
     options.shardBytes = try flags.size("shard-size") ?? options.shardBytes
     for text in flags.texts("module") {
       guard let rule = ConversionOptions.ModuleRule(text) else {
@@ -99,7 +106,9 @@ enum ConvertCommand {
 
   /// The flags that decide about the result, as they were given.
   private static func asked(_ flags: ParsedFlags) -> String {
-    let names = ["bits", "group-size", "mode", "recipe", "dtype", "dequantize", "requantize", "module"]
+    let names = [
+      "bits", "group-size", "mode", "recipe", "dtype", "dequantize", "requantize", "module", "adapter",
+    ]
     return names.flatMap { name in
       flags.texts(name).map { $0.isEmpty ? "--\(name)" : "--\(name) \($0)" }
     }.joined(separator: " ")
