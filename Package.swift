@@ -65,7 +65,7 @@ let budgets = [
   "CAPI": 770,
   "CLI": 11_980,
   "Chat": 6_250,
-  "Checkpoint": 5_460,
+  "Checkpoint": 5_480,
   "Compute": 10_220,
   "Conversion": 1_150,
   "Decoding": 1_870,
