@@ -200,3 +200,24 @@ def test_what_does_not_fit_ends_the_start(s):
                 [s.binary, "serve", "--model", str(DEMO), "--port", "0", "--adapter", value],
                 capture_output=True, text=True, timeout=60)
             assert run.returncode != 0 and "adapter" in run.stderr, run
+
+
+def test_a_fused_model_answers_as_both_together(s):
+    with tempfile.TemporaryDirectory() as place:
+        adapter, output = write(f"{place}/a", 1), f"{place}/fused"
+        command = [s.binary, "fuse", str(DEMO), "--output", output]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert run.returncode == 2 and "--adapter" in run.stderr, run
+        command += ["--adapter", str(adapter), "--dequantize", "--dtype", "float32"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert run.returncode == 0, run.stderr
+        assert subprocess.run(command, capture_output=True, timeout=60).returncode == 2, "it was written over"
+        prompts = [PROMPT, "Once upon a time", "1 2 3 4"]
+        fused = Server(s.binary, "--compute", "exact", model=output)
+        both = Server(s.binary, "--compute", "exact", "--adapter", str(adapter))
+        try:
+            answers = [(ask(fused, fused.model, prompt)[0], ask(both, "demo:a", prompt)[0]) for prompt in prompts]
+            assert all(one == other for one, other in answers), answers
+            assert any(ask(both, "demo", prompt)[0] != text for prompt, (text, _) in zip(prompts, answers))
+        finally:
+            assert (fused.stop(), both.stop()) == (0, 0)
