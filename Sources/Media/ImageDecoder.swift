@@ -43,21 +43,27 @@ package enum ImageDecoder {
   package static func format(of bytes: [UInt8]) throws(MediaError) -> ImageFormat {
     if bytes.starts(with: PNG.signature) { return .png }
     if bytes.starts(with: [0xFF, 0xD8, 0xFF]) { return .jpeg }
-    throw .unknownFormat(knownName(bytes))
+    throw .unknownFormat(foreignName(bytes) ?? otherName(bytes))
   }
 
-  private static func knownName(_ bytes: [UInt8]) -> String? {
-    func starts(_ text: String, at offset: Int = 0) -> Bool {
-      bytes.dropFirst(offset).starts(with: text.utf8)
-    }
+  private static func starts(_ bytes: [UInt8], _ text: String, at offset: Int = 0) -> Bool {
+    bytes.dropFirst(offset).starts(with: text.utf8)
+  }
+
+  /// The name of a format of pictures that has no decoder here, where other programs have one; nil for any other bytes.
+  package static func foreignName(_ bytes: [UInt8]) -> String? {
+    if starts(bytes, "GIF8") { return "GIF" }
+    if starts(bytes, "RIFF"), starts(bytes, "WEBP", at: 8) { return "WebP" }
+    if starts(bytes, "BM") { return "BMP" }
+    if starts(bytes, "II*\0") || starts(bytes, "MM\0*") { return "TIFF" }
+    if starts(bytes, "ftyp", at: 4) { return "HEIF or AVIF" }
+    return nil
+  }
+
+  private static func otherName(_ bytes: [UInt8]) -> String? {
     if bytes.isEmpty { return "an empty file" }
-    if starts("GIF8") { return "GIF" }
-    if starts("RIFF"), starts("WEBP", at: 8) { return "WebP" }
-    if starts("BM") { return "BMP" }
-    if starts("II*\0") || starts("MM\0*") { return "TIFF" }
-    if starts("ftyp", at: 4) { return "HEIF or AVIF" }
-    if starts("%PDF") { return "PDF" }
-    if starts("<svg") || starts("<?xml") { return "SVG" }
+    if starts(bytes, "%PDF") { return "PDF" }
+    if starts(bytes, "<svg") || starts(bytes, "<?xml") { return "SVG" }
     return nil
   }
 

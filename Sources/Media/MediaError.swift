@@ -4,6 +4,8 @@
 package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The first bytes are those of no format that is read here; the words name one that was recognised.
   case unknownFormat(String?)
+  /// In a format that another program decodes, and that does not happen here.
+  case needsProgram(format: String, problem: String)
   /// Ends, check sums, lengths and codes that contradict the format.
   case damaged(format: String, problem: String)
   /// A valid feature of the format that has no implementation here.
@@ -19,6 +21,8 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
     case .unknownFormat(let name):
       (name.map { "\($0) cannot be read here" } ?? "the bytes are not an image that can be read here")
         + "; send PNG or JPEG"
+    case .needsProgram(let format, let problem):
+      "\(format) is read by the program ffmpeg, and \(problem); send PNG or JPEG"
     case .damaged(let format, let problem): "the \(format) is damaged: \(problem)"
     case .unsupported(let format, let feature): "the \(format) uses \(feature), which cannot be read here"
     case .tooManyPixels(let width, let height, let limit):

@@ -298,8 +298,10 @@ extension Receipt {
       passage.inputs.allSatisfy { digests.contains($0.digest) }
     }
     if let sound = try? rules.audio?.passage(file, claim: claim) { return isThere(sound) ? sound : nil }
+    let limits = ImageLimits(claim: claim)
+    guard let picture = try? PictureFile.decodable(file, limits: limits) else { return nil }
     return rules.images?.budgets.all.sorted(by: >).lazy.compactMap { tokens in
-      try? rules.images?.passage(file, tokens: tokens, limits: ImageLimits(claim: claim))
+      try? rules.images?.passage(picture, tokens: tokens, limits: limits)
     }
     .first(where: isThere)
   }

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -118,6 +119,12 @@ def test_images(server):
         check_refusals(s)
         check_forms(s)
         check_what_is_said(s)
+        check_other_formats(s)
+    with serving(server.binary, env={**os.environ, "PATH": "/nowhere"}) as s:
+        status, error = refusal(s, user(image(b"RIFF\0\0\0\0WEBPVP8L")))
+        assert (status, error["param"]) == (400, "messages[0].content[0].image_url.url"), error
+        assert "WebP is read by the program ffmpeg, and it is not installed here; send PNG" in error["message"], error
+        assert image_formats(s) == ["image/png", "image/jpeg"]
 
 
 def check_counts_and_order(s):
@@ -247,6 +254,36 @@ def check_other_wires(s):
     status, _, body = s.post("/v1/responses", {"model": s.model, "input": [
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}]})
     assert status == 400 and json.loads(body)["error"]["param"] == "input[0].content[0].image_url", body
+
+
+def image_formats(s):
+    return json.loads(s.get("/v1/capabilities")[2])["data"][0]["images"]["formats"]
+
+
+def check_other_formats(s):
+    """What ffmpeg reads is the picture that its PNG is, so that the second one finds the first one's keys; damage is told."""
+    if not shutil.which("ffmpeg"):
+        return
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png(90, 90, 60))).quantize(200).convert("RGB")
+
+    def written(kind, **options):
+        file = io.BytesIO()
+        picture.save(file, kind, **options)
+        return file.getvalue()
+
+    question = text("Describe it.")
+    one = ask(s, user(image(written("PNG")), question))
+    formats = image_formats(s)
+    files = {"webp": written("WEBP", lossless=True), "gif": written("GIF"), "bmp": written("BMP"), "tiff": written("TIFF")}
+    assert formats == ["image/png", "image/jpeg", *(f"image/{name}" for name in files)]
+    for name, file in files.items():
+        other = ask(s, user(image(file), question))
+        assert tokens(other) == tokens(one), name
+        assert other.usage.prompt_tokens_details.cached_tokens >= 256, (name, other.usage)
+        status, error = refusal(s, user(image(file[:30])))
+        assert status == 400 and "finds no picture" in error["message"], (name, error)
 
 
 def check_refusals(s):

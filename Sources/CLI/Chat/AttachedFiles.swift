@@ -15,7 +15,9 @@ struct AttachedFiles {
 
   static let mediaLimit = 64 << 20
   private static let textLimit = 1 << 20
-  private static let imageNames = [".png", ".jpg", ".jpeg"]
+  private static let imageNames = [
+    ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif",
+  ]
 
   struct Problem: Error, CustomStringConvertible {
     let description: String
@@ -108,7 +110,8 @@ struct AttachedFiles {
       switch kind {
       case .image:
         guard let images = rules.images else { throw Problem(description: "\(model) takes no images") }
-        media.append(try images.passage(try File.read(path, limit: Self.mediaLimit)))
+        media.append(
+          try images.passage(try PictureFile.decodable(try File.read(path, limit: Self.mediaLimit))))
       case .audio:
         guard let audio = rules.audio else { throw Problem(description: "\(model) takes no sound") }
         media.append(try audio.passage(try File.read(path, limit: Self.mediaLimit)))

@@ -2,6 +2,7 @@
 
 import JSON
 import Media
+import Pipeline
 import Platform
 
 enum MediaCommand {
@@ -17,7 +18,7 @@ enum MediaCommand {
 
   private static func image(_ bytes: [UInt8], _ flags: ParsedFlags) throws -> JSONValue {
     let begin = Instant.now
-    let image = try ImageDecoder.decode(bytes)
+    let image = try ImageDecoder.decode(PictureFile.decodable(bytes))
     let decoding = Instant.now.seconds(since: begin)
     let tokens = flags.integer("image-tokens") ?? 280
     let grid = PatchGrid(patch: 16, pooling: 3, tokens: tokens, positions: 10_240)
@@ -29,7 +30,8 @@ enum MediaCommand {
       try OutputFile.write((flags.isSet("resized") ? resized : image).pixels, to: target)
     }
     return [
-      "format": .string(try ImageDecoder.format(of: bytes).rawValue), "bytes": .int(bytes.count),
+      "format": .string(try ImageDecoder.foreignName(bytes) ?? ImageDecoder.format(of: bytes).rawValue),
+      "bytes": .int(bytes.count),
       "width": .int(image.width), "height": .int(image.height),
       "resized_width": .int(resized.width), "resized_height": .int(resized.height),
       "tokens": .int(grid.tokenCount(width: resized.width, height: resized.height)),

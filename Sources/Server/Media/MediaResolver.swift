@@ -114,7 +114,9 @@ final class MediaResolver {
     let key = SHA256.digest(Array("image \(tokens)\n".utf8) + SHA256.digest(bytes))
     return try sources.desk.input(key, for: part.field, isUnwanted: isUnwanted) { loan throws(APIError) in
       do throws(MediaError) {
-        return try rules.passage(bytes, tokens: tokens, limits: ImageLimits(claim: loan.extend))
+        let limits = ImageLimits(claim: loan.extend)
+        let file = try PictureFile.decodable(bytes, limits: limits, isUnwanted: isUnwanted)
+        return try rules.passage(file, tokens: tokens, limits: limits)
       } catch {
         if case .noMemory = error {
           throw .overloaded("'\(part.field)' was not read: \(error) at the moment.", param: part.field)

@@ -95,7 +95,7 @@ struct CapabilitiesRoute {
       (detail.rawValue, JSONValue.int(rules.budgets.tokens(for: detail)))
     }
     return [
-      "formats": ["image/png", "image/jpeg"], "pixels": .int(ImageLimits().pixels),
+      "formats": .array(PictureFile.types.map(JSONValue.string)), "pixels": .int(ImageLimits().pixels),
       "tokens": .object(JSONObject(tokens)), "files": .bool(scope.settings.mediaRoot != nil),
       "fetches": .bool(scope.settings.mediaURLs?.program != nil),
     ]
