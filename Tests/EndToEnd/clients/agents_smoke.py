@@ -129,4 +129,32 @@ async def responses_with_a_hosted_mcp_server():
                 check(asked == names, asked)
 
 
+@test("responses", "forced tools")
+async def an_agent_answers_from_notes():
+    """`mlxserve mcp` over lines as a hosted server: the agent's model searches notes and goes on with what they say."""
+    binary = os.environ["MLXSERVE_BINARY"]
+    with tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder, "notes")
+        notes.mkdir()
+        (notes / "paris.md").write_text(f"The weather in Paris is {SUNNY}.\n")
+        words = ["mcp", str(notes), "--model", str(MODELS / "encoder-tiny"), "--index-dir", str(pathlib.Path(folder, "index"))]
+        file = pathlib.Path(folder, "mcp.json")
+        file.write_text(json.dumps({"mcpServers": {"notes": {"command": binary, "args": words, "timeout": 60}}}))
+        with serving(binary, "--model", str(MODELS / "demo"), "--mcp-config", str(file)) as url:
+            own = AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=120)
+            hosted = HostedMCPTool(tool_config={
+                "type": "mcp", "server_label": "notes", "allowed_tools": ["search_notes"], "require_approval": "never"})
+            # The demo model was never shown this tool, so the call is demanded.
+            helper = Agent(
+                name="test", model=OpenAIResponsesModel(model=MODEL, openai_client=own), tools=[hosted],
+                model_settings=ModelSettings(
+                    temperature=0, max_tokens=200, tool_choice="required", reasoning=Reasoning(effort="none")))
+            result = await Runner.run(helper, WEATHER)
+            kinds = [item.type for one in result.raw_responses for item in one.output]
+            check(kinds == ["mcp_list_tools", "mcp_call", "message"], kinds)
+            call = result.raw_responses[0].output[1]
+            check(call.status == "completed" and SUNNY in call.output and "paris.md" in call.output, call)
+            check("Paris" in result.final_output, result.final_output)
+
+
 main("agents " + version("openai-agents"))
