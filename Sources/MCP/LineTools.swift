@@ -33,8 +33,18 @@ package final class LineTools: ToolServer {
     /// Answers by the ids of requests that wait; nil for none yet.
     var answers: [Int: Result<JSONValue, ToolFault>?] = [:]
     var changes = 0
-    /// Starts that led to nothing, one after the other, and when the next one may be.
-    var (failures, next) = (0, Instant(nanoseconds: 0))
+    /// Starts that led to nothing and lives that were short, one after the other; when the program has started last, and
+    /// when it may again.
+    var failures = 0
+    /// Whether it had been ready when it failed last: then a start is worth a short wait.
+    var hasLived = false
+    var (began, next) = (Instant(nanoseconds: 0), Instant(nanoseconds: 0))
+
+    /// Has the next start wait, the longer the more often this has happened. It is noted before the program is let go.
+    mutating func fail() {
+      (failures, hasLived) = (failures + 1, isReady)
+      next = Instant.now.adding(seconds: min(LineTools.longestPause, 0.25 * Double(1 << min(8, failures))))
+    }
   }
   private let state = Monitor(State())
 
@@ -42,8 +52,8 @@ package final class LineTools: ToolServer {
   private static let inherited = [
     "HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER",
   ]
-  /// Longest wait between two starts, seconds.
-  private static let longestPause = 60.0
+  /// Longest wait between two starts, after which a life was no short one; and how long a request waits for a start, seconds.
+  private static let (longestPause, patience) = (60.0, 1.0)
   /// How long nobody looks whether an answer is still wanted, seconds.
   private static let lookSeconds = 0.05
 
@@ -70,8 +80,12 @@ package final class LineTools: ToolServer {
       let found: Result<TalkingProcess?, ToolFault>? = state.wait(until: look(wait)) { state in
         if state.isStarting { return nil }
         if let process = state.process, state.isReady { return .success(process) }
-        guard Instant.now >= state.next else {
-          return .failure(.unreachable("its program ended; it is started again in a while"))
+        let now = Instant.now
+        guard now >= state.next else {
+          let waits = state.hasLived && state.next <= now.adding(seconds: Self.patience)
+          return waits
+            ? nil
+            : .failure(.unreachable("its program ended; it is started again in a while"))
         }
         state.isStarting = true
         return .success(nil)
@@ -90,13 +104,12 @@ package final class LineTools: ToolServer {
       let result = try exchange("initialize", ToolMessage.hello, wait, process)
       _ = try ToolMessage.version(of: result)
       guard send(ToolMessage.initialized, process, wait.deadline) else { throw ToolFault.died }
-      state.update { ($0.isReady, $0.isStarting, $0.failures) = (true, false, 0) }
+      state.update { ($0.isReady, $0.isStarting, $0.began) = (true, false, .now) }
       return process
     } catch {
       let process = state.update { state in
-        state.failures += 1
-        let pause = error == .unwanted ? 0 : min(Self.longestPause, 0.5 * Double(1 << min(8, state.failures)))
-        (state.isStarting, state.next) = (false, Instant.now.adding(seconds: pause))
+        if error != .unwanted { state.fail() }
+        state.isStarting = false
         defer { state.process = nil }
         return state.process
       }
@@ -158,6 +171,10 @@ package final class LineTools: ToolServer {
   private func lose(_ process: TalkingProcess, _ fault: ToolFault) {
     state.update { state in
       guard state.process === process else { return }
+      if state.isReady {
+        if Instant.now.seconds(since: state.began) >= Self.longestPause { state.failures = 0 }
+        state.fail()
+      }
       (state.process, state.isReady) = (nil, false)
       for id in state.answers.keys { state.answers[id] = .some(.failure(fault)) }
     }

@@ -57,19 +57,21 @@ package struct ToolOutput: Sendable, Equatable {
       throw .garbage("it asks back, which is not answered here")
     }
     guard let parts = result["content"]?.arrayValue else { throw .garbage("its result has no content") }
-    var texts: [String] = []
-    for part in parts {
-      switch part["type"]?.stringValue {
-      case "text": texts.append(part["text"]?.stringValue ?? "")
-      case "resource": texts.append(part["resource"]?["text"]?.stringValue ?? "[resource omitted]")
-      case "resource_link": texts.append(part["uri"]?.stringValue ?? "")
-      case let type: texts.append("[\(type.map { String($0.prefix(20)) } ?? "part") omitted]")
-      }
-    }
+    let texts = parts.map(Self.text)
     let structured = result["structuredContent"].map { $0.isNull ? "" : $0.text } ?? ""
     text = texts.isEmpty ? structured : texts.joined(separator: "\n")
     guard text.utf8.count <= Self.textBytes else { throw .tooLarge(limit: Self.textBytes) }
     failure = result["isError"] == true ? .array(parts) : nil
+  }
+
+  /// What a model reads of one part.
+  static func text(of part: JSONValue) -> String {
+    switch part["type"]?.stringValue {
+    case "text": part["text"]?.stringValue ?? ""
+    case "resource": part["resource"]?["text"]?.stringValue ?? "[resource omitted]"
+    case "resource_link": part["uri"]?.stringValue ?? ""
+    case let type: "[\(type.map { String($0.prefix(20)) } ?? "part") omitted]"
+    }
   }
 }
 
@@ -97,7 +99,7 @@ package enum ToolFault: Error, Sendable, Equatable, CustomStringConvertible {
     switch self {
     case .unreachable(let words): "it cannot be reached: \(words)"
     case .status(let status): "it answered with status \(status)"
-    case .refused(let code, let message): "it answered with error \(code): \(message)"
+    case .refused(let code, let message): "it answered with error \(code): \(Self.withoutEnd(message))"
     case .tooSlow: "it did not answer in time"
     case .tooLarge(let limit): "it answered with more than \(limit >> 10) KiB"
     case .tooMany(let words): "it has more tools than are taken: \(words)"
@@ -105,6 +107,11 @@ package enum ToolFault: Error, Sendable, Equatable, CustomStringConvertible {
     case .died: "its program ended"
     case .unwanted: "nobody waited for it any more"
     }
+  }
+
+  /// A server's sentence without its full stop: it stands within one of ours.
+  private static func withoutEnd(_ words: String) -> Substring {
+    words.dropLast(words.reversed().prefix { $0 == "." || $0.isWhitespace }.count)
   }
 }
 

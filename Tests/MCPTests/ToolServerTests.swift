@@ -157,6 +157,21 @@ private func wait(_ seconds: Double = 20) -> ToolWait { ToolWait(seconds: second
     }
   }
 
+  @Test func `a program that ends again and again is started ever later`() {
+    let server = Self.server("*'\"tools/list\"'*) exit 3;; ")
+    var faults: [ToolFault] = []
+    while faults.count < 8, faults.last == nil || faults.last == .died {
+      do throws(ToolFault) { _ = try server.tools(wait()) } catch { faults.append(error) }
+    }
+    #expect(faults.first == .died && faults.count > 2)
+    #expect(faults.last == .unreachable("its program ended; it is started again in a while"))
+  }
+
+  @Test func `a server's full stop does not end our sentence`() {
+    #expect("\(ToolFault.refused(code: 1, message: "No key. "))" == "it answered with error 1: No key")
+    #expect("\(ToolFault.refused(code: 1, message: "..."))" == "it answered with error 1: ")
+  }
+
   @Test func `a server has not endless tools`() throws {
     let many = (0..<129).map { #"{"name":"t\#($0)"}"# }.joined(separator: ",")
     let server = Self.server(Self.says("tools/list", "{\"tools\":[\(many)]}"))

@@ -73,6 +73,8 @@ struct ChatTools {
       guard asks else {
         return "The call was not made: nobody can be asked, and 'alwaysAllow' does not name the tool."
       }
+      // What was typed before the question answers none.
+      _ = TerminalMode.take(seconds: 0)
       Terminal.write(Terminal.dimmed("\(function.entry.label): call it? [y]es, [n]o, [a]lways: "))
       let key = key()
       Terminal.write("\n")
@@ -96,8 +98,6 @@ struct ChatTools {
 
   /// The key that answers; nil at the end of the input, and for Ctrl-C.
   private func key() -> Character? {
-    // What was typed before answers no question.
-    _ = TerminalMode.take(seconds: 0)
     isStopped.withLock { $0 = false }
     while !isStopped.withLock({ $0 }) {
       guard let bytes = TerminalMode.take(seconds: 0.1) else { continue }
