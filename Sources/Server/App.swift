@@ -70,7 +70,7 @@ package final class App: Sendable {
       TEIRoutes.table(server),
       ResponsesRoute.table(server, jobs), ConversationsRoute.table(server), DebugRoute.table(server),
       FilesRoute.table(server), UploadsRoute.table(server), VectorStoresRoute.table(server, worker),
-      MCPRoute.table(server, worker),
+      MCPRoute.table(server, worker), ToolServersRoute.table(server),
       BatchesRoute.table(server, batches), MessageBatchesRoute.table(server, batches),
     ]
     // These two tell of all routes, and of themselves.

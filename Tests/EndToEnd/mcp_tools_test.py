@@ -391,6 +391,38 @@ def test_the_example_of_a_tool(s):
         assert str(datetime.date.today().year) in call.output, call
 
 
+def test_what_servers_have_is_listed_for_people(s):
+    """Tools, prompts and resources, over lines and over HTTP, for those who may use the server."""
+    with over_http() as url, tempfile.TemporaryDirectory() as place:
+        keys = pathlib.Path(place) / "keys"
+        keys.write_text("alice: sk-alice-0123456789abcdef\nbob: sk-bob-0123456789abcdef\n")
+        keys.chmod(0o600)
+        text = config(t=program(keys=["alice"]), far={"url": url}, gone={"command": "no-such-program"})
+        with served(s, text, "--api-key-file", str(keys)) as other:
+            def post(path, body, who="alice"):
+                status, _, data = other.post(f"/v1/mcp/servers/{path}", body, [f"Authorization: Bearer sk-{who}-0123456789abcdef"])
+                return status, json.loads(data)
+
+            for label in ("t", "far"):
+                status, listed = post(label, {})
+                assert status == 200 and listed["error"] is None, listed
+                weather = next(tool for tool in listed["tools"] if tool["name"] == "get_weather")
+                assert weather["annotations"]["readOnlyHint"] and weather["input_schema"]["required"] == ["location"], weather
+                assert [one["name"] for one in listed["prompts"]] == ["Plan trip"] and listed["prompts"][0]["arguments"][0]["name"] == "place"
+                assert [(one["uri"], one["name"]) for one in listed["resources"]] == [("notes://packing", "packing.md")], listed
+                said = post(f"{label}/text", {"prompt": "Plan trip", "arguments": {"place": "Bern"}})
+                assert said == (200, {"object": "mcp_text", "text": "Plan a trip to Bern."}), said
+                assert post(f"{label}/text", {"resource": "notes://packing"})[1]["text"] == "goggles and wax"
+                status, error = post(f"{label}/text", {"resource": "notes://nothing"})
+                assert status == 424 and ".." not in error["error"]["message"], error
+            status, listed = post("gone", {})
+            assert status == 200 and listed["tools"] == [] and "is not installed" in listed["error"], listed
+            assert post("t", {}, "bob")[0] == 404 and post("other", {})[0] == 404 and post("far", {}, "bob")[0] == 200
+            for body, param in [({}, "prompt"), ({"prompt": "a", "resource": "b"}, "resource"), ({"prompt": "a", "arguments": {"b": 1}}, "arguments.b")]:
+                status, error = post("t/text", body)
+                assert status == 400 and error["error"]["param"] == param, (body, error)
+
+
 def test_a_chat_calls_tools(s):
     """In a pipe only those that are allowed beforehand; on a terminal those that somebody allows."""
     words = ["--temperature", "0", "--no-thinking", "--mcp-config"]

@@ -155,8 +155,9 @@ def test_real_requests_and_answers_follow_the_document(s):
     # with a slash; embeddings_test has a model that makes vectors, transcriptions_test one that listens.
     elsewhere = {("get", "/v1/responses"), ("get", "/metrics"), ("get", "/models/sse"), ("post", "/models/unload"), ("post", "/models/pull"), ("post", "/v1/embeddings"), ("post", "/embeddings"),
                  ("get", "/v1/models/{owner}/{name}"), ("post", "/v1/audio/transcriptions"), ("post", "/v1/audio/translations")}
-    # vector_stores_test has a model for them, and sends forms; batches_test has files and waits for answers.
-    stores = ("/v1/files", "/v1/uploads", "/v1/vector_stores", "/v1/batches", "/v1/messages/batches")
+    # vector_stores_test has a model for them, and sends forms; batches_test has files and waits for answers; mcp_tools_test has
+    # servers of tools.
+    stores = ("/v1/mcp/servers", "/v1/files", "/v1/uploads", "/v1/vector_stores", "/v1/batches", "/v1/messages/batches")
     every = {(m, p) for m, p in every if not p.startswith(stores)}
     missing = {(m, p) for m, p in every if (m, p.replace("models/{id}", f"models/{s.model}")) not in reached}
     # rerank_test has models that score, and that make vectors.

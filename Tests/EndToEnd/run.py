@@ -73,6 +73,7 @@ from page import preview_test as page_preview_test
 from page import reach_test as page_reach_test
 from page import server_test as page_server_test
 from page import settings_test as page_settings_test
+from page import tools_test as page_tools_test
 from page import words_test as page_words_test
 from reliability import (
     children_test, constraints_test, damage_test, files_test, framing_test, hosts_and_keys_test, hub_faults_test, json_test, limits_test, load_test, logs_test,
@@ -121,7 +122,7 @@ GROUPS = [
     # A long answer takes ten seconds, so that a busy browser sees it before it is whole.
     (("--test-hooks", "--step-delay-ms", "5"), False, (
         page_chat_test, page_words_test, page_reach_test, page_files_test, page_chats_test, page_markdown_test,
-        page_answers_test, page_settings_test, page_notes_test, page_preview_test, page_server_test)),
+        page_answers_test, page_settings_test, page_notes_test, page_preview_test, page_tools_test, page_server_test)),
     (HOOKS, True, (
         files_test, damage_test, operating_system_test, scheduler_test, limits_test, hub_faults_test, load_test, memory_test,
         hosts_and_keys_test, templates_test, framing_test, parameters_test, prompts_test, sandbox_test, children_test,

@@ -64,6 +64,16 @@ def make(seen=None):
         """Tells a variable of the program."""
         return f"{os.environ.get('TOOL_SECRET')} {'MLXSERVE_API_KEY' in os.environ}"
 
+    @server.prompt(name="Plan trip")
+    def plan(place: str) -> str:
+        """Plans a trip."""
+        return f"Plan a trip to {place}."
+
+    @server.resource("notes://packing", name="packing.md")
+    def packing() -> str:
+        """What to pack"""
+        return "goggles and wax"
+
     @server.tool(structured_output=False)
     async def learn(context: Context) -> str:
         """Learns a new tool."""

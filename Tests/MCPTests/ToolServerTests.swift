@@ -167,6 +167,35 @@ private func wait(_ seconds: Double = 20) -> ToolWait { ToolWait(seconds: second
     #expect(faults.last == .unreachable("its program ended; it is started again in a while"))
   }
 
+  @Test func `prompts and resources are listed and read as texts`() throws {
+    let server = Self.server(
+      Self.says(
+        "prompts/list", #"{"prompts":[{"name":"trip","arguments":[{"name":"to"}],"secret":1},{"name":""},7]}"#
+      )
+        + Self.says("resources/list", #"{"resources":[{"uri":"file:///a.md","name":"a.md"}]}"#)
+        + Self.says(
+          "prompts/get",
+          #"{"messages":[{"role":"user","content":{"type":"text","text":"Go"}},{"role":"user","content":{"type":"image"}}]}"#
+        )
+        + Self.says("resources/read", #"{"contents":[{"uri":"file:///a.md","text":"wax"},{"blob":"AA=="}]}"#))
+    #expect(
+      try ToolTexts.prompts.list(server, wait()) == [["name": "trip", "arguments": [["name": "to"]]]])
+    #expect(try ToolTexts.resources.list(server, wait()) == [["uri": "file:///a.md", "name": "a.md"]])
+    #expect(
+      try ToolTexts.prompts.text(of: "trip", JSONObject(), from: server, wait()) == "Go\n\n[image omitted]")
+    #expect(
+      try ToolTexts.resources.text(of: "file:///a.md", JSONObject(), from: server, wait())
+        == "wax\n\n[resource omitted]")
+    // A server that knows neither has none.
+    let plain = Self.server(
+      #"*'/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}';; "#)
+    #expect(try ToolTexts.prompts.list(plain, wait()).isEmpty)
+    let odd = Self.server(Self.says("prompts/get", "{}"))
+    #expect(throws: ToolFault.garbage("its prompt has no messages")) {
+      try ToolTexts.prompts.text(of: "x", JSONObject(), from: odd, wait())
+    }
+  }
+
   @Test func `a server's full stop does not end our sentence`() {
     #expect("\(ToolFault.refused(code: 1, message: "No key. "))" == "it answered with error 1: No key")
     #expect("\(ToolFault.refused(code: 1, message: "..."))" == "it answered with error 1: ")

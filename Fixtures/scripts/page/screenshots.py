@@ -75,6 +75,7 @@ def fake_server():
     fake.extra = {"/v1/vector_stores": lambda handler, body=None: handler.send_json({"data": stores}),
                   "/v1/vector_stores/vs_1/search": lambda handler, body: handler.send_json({"data": [HIT, OTHER]}),
                   "/models/pull": pull}
+    fake.servers = {"weather": {}}
     return fake
 
 
@@ -109,6 +110,27 @@ def save(page, name):
     packed(picture).save(folder / f"{name}.png", optimize=True)
 
 
+def show_tools(page, fake):
+    """A call that waits for permission, beside a search in notes that is over."""
+    page.click("#new-chat")
+    page.click("#use-notes")
+    page.click("#use-tools")
+    page.get_by_role("switch", name="weather").check()
+    page.keyboard.press("Escape")
+    found = {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["packing for snow"], "results": [
+        {"file_id": one["file_id"], "filename": one["filename"], "score": one["score"], "text": one["content"][0]["text"]} for one in (HIT, OTHER)]}
+    cited = {"type": "file_citation", "file_id": "f1", "filename": HIT["filename"], "index": 0}
+    call = {"server_label": "weather", "arguments": '{"place": "Bern", "days": 3}'}
+    fake.answers.append(Answer(
+        found, {"type": "mcp_call", "id": "mcp_1", "name": "find_place", "status": "completed", "output": "Bern, 46.95 N", "error": None, **call},
+        "Your list of 2025 says goggles, thermal layers and wax", cited, ", and a second pair of gloves was missing. Let me see how cold it will be.",
+        {"type": "mcp_approval_request", "id": "mcpr_1", "name": "forecast", **call}))
+    page.fill("#box", "What do I pack for the snow this weekend?")
+    page.click("#send")
+    page.wait_for_selector(".server-call[data-state=asked] button")
+    save(page, "tools-light")
+
+
 def take(browser, name, width, height, theme):
     fake = fake_server()
     is_phone = width < 500
@@ -137,6 +159,7 @@ def take(browser, name, width, height, theme):
         save(page, "notes-light")
         page.keyboard.press("Escape")
         page.keyboard.press("Escape")
+        show_tools(page, fake)
         page.click("#new-chat")
         fake.scores = [place(*token) for token in TOKENS]
         fake.answers.append(Answer(*[text for text, *_ in TOKENS], pace=0.02))

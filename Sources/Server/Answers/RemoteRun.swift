@@ -66,9 +66,7 @@ final class RemoteRun {
   /// Sessions that only this answer has are ended where nobody waits for it.
   deinit {
     isOver.update { $0 = true }
-    let sessions = servers.filter { !$0.entry.isNear }.map(\.session)
-    guard !sessions.isEmpty else { return }
-    try? Thread(name: "mcp-end") { for session in sessions { session.end() } }.detach()
+    for server in servers { server.entry.leave(server.session) }
   }
 
   private static func entry(_ tool: MCPTool, _ scope: RequestScope) throws(APIError) -> ToolServers.Entry {
@@ -148,7 +146,7 @@ final class RemoteRun {
       item["error"] = .string("The server '\(server.tool.label)' gave no list: \(error).")
     }
     tools = tools.filter { server.tool.allows($0.name, isReadOnly: $0.isReadOnly) }
-    item["tools"] = .array(tools.map(Self.json))
+    item["tools"] = .array(tools.map(\.json))
     let isNews = known.map { Self.tools(of: $0) != tools } ?? true
     if known != nil, isNews { try deliver(.remoteBegan(.object(item))) }
     if isNews { try deliver(.remoteEnded(.object(item))) }
@@ -175,13 +173,6 @@ final class RemoteRun {
       request.tools.append(own)
       functions[ByteKey(name)] = Function(server: index, tool: tool)
     }
-  }
-
-  private static func json(_ tool: RemoteTool) -> JSONValue {
-    [
-      "name": .string(tool.name), "description": tool.description.isEmpty ? nil : .string(tool.description),
-      "input_schema": tool.schema, "annotations": tool.annotations ?? nil,
-    ]
   }
 
   /// Those of an item.

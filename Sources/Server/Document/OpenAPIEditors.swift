@@ -7,6 +7,9 @@ enum OpenAPIEditors {
     "LlamaError": {"error": {"code": "integer", "message": "string", "type": "string",
       "n_prompt_tokens?": "integer", "n_ctx?": "integer"}},
     "MCPAnswer": {"jsonrpc": "'2.0'", "id": "string|integer|null", "result?": "object",
-      "error?": {"code": "integer", "message": "string", "data?": "object"}}
+      "error?": {"code": "integer", "message": "string", "data?": "object"}},
+    "ToolServer": {"object": "'mcp_server'", "label": "string", "tools": ["object"], "prompts": ["object"],
+      "resources": ["object"], "error": "string|null"},
+    "ToolServerText": {"object": "'mcp_text'", "text": "string"}
     """#
 }

@@ -34,7 +34,8 @@ def preview_policy(scripts):
 
 
 class Answer:
-    """One answer: pieces of reasoning, text and calls, and how it goes wrong."""
+    """One answer: pieces of reasoning, text and calls, and how it goes wrong. An item of the server's own work stands among the
+    text; so does a source that is cited there."""
 
     def __init__(self, *text, reasoning=(), calls=(), pace=0.0, cut_after=None, status=None, error=None, retry_after=None,
                  usage=None, reason=None, hold=None, reading=None):
@@ -76,6 +77,9 @@ class Response:
         for type, piece in pieces:
             if self.is_cancelled:
                 break
+            if isinstance(piece, dict):
+                self.work_item(piece)
+                continue
             self.add(type, delta=piece, item_id="i", output_index=0)
             count += 1
             if answer.pace:
@@ -102,6 +106,21 @@ class Response:
             self.changed.notify_all()
 
 
+    def work_item(self, item):
+        if item["type"] == "file_citation":
+            return self.add("response.output_text.annotation.added", annotation=item, annotation_index=0)
+        begun = {name: value for name, value in item.items() if name != "hold"}
+        if item["type"] == "mcp_call":
+            begun |= {"status": "in_progress", "output": None, "error": None}
+        self.add("response.output_item.added", item=begun, output_index=0)
+        if hold := item.get("hold"):
+            while not hold.wait(0.05) and not self.is_cancelled:
+                pass
+        if self.is_cancelled:
+            item = {**item, "status": "incomplete", "output": None}
+        self.add("response.output_item.done", item={name: value for name, value in item.items() if name != "hold"}, output_index=0)
+
+
 class Fake:
     """The server; `requests` has what came, `answers` what goes out, in order."""
 
@@ -118,6 +137,8 @@ class Fake:
         self.loading = False
         self.load_seconds = 0.3
         self.extra = {}
+        # Servers of tools by their labels: what each has, or how long it takes to say nothing.
+        self.servers = {}
         fake = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -226,7 +247,7 @@ class Fake:
         if path == "/v1/capabilities":
             return handler.send_json({"object": "list", "data": [
                 capabilities(one["id"], one["input_modalities"]) for one in self.models if one["status"]["value"] == "loaded"],
-                "server": {"pull": "/models/pull" in self.extra, "vector_stores": "/v1/vector_stores" in self.extra,
+                "server": {"mcp": {"servers": list(self.servers)}, "pull": "/models/pull" in self.extra, "vector_stores": "/v1/vector_stores" in self.extra,
                            "known": [{"name": "tiny:1b", "bytes": 700_000_000, "note": "tiny"}] if "/models/pull" in self.extra else []}})
         if path in self.extra:
             return self.extra[path](handler)
@@ -263,6 +284,8 @@ class Fake:
             return self.follow(handler, response, 0, answer.cut_after)
         if handler.path == "/v1/chat/completions":
             return self.complete(handler, body)
+        if handler.path.startswith("/v1/mcp/servers/"):
+            return self.tool_server(handler, body, *handler.path.split("/")[4:])
         if handler.path.endswith("/cancel"):
             response = self.responses.get(handler.path.split("/")[-2])
             if response:
@@ -271,6 +294,12 @@ class Fake:
         if handler.path in ("/models/load", "/models/unload"):
             return self.change(handler, body, handler.path.endswith("/load"))
         return handler.fail(404, "unknown_url", "There is nothing here.")
+
+    def tool_server(self, handler, body, label, what=None):
+        if what:
+            return handler.send_json({"object": "mcp_text", "text": self.servers[label]["texts"](body)})
+        empty = {"object": "mcp_server", "label": label, "tools": [], "prompts": [], "resources": [], "error": None}
+        handler.send_json({**empty, **{name: value for name, value in self.servers[label].items() if name != "texts"}})
 
     def change(self, handler, body, is_load):
         found = next(one for one in self.models if one["id"] == body["model"])

@@ -11,6 +11,7 @@ import { local } from "./storage.js";
 import { store } from "./store.js";
 import { canRead, readAloud, stopReading } from "./speech.js";
 import { Titles } from "./titles.js";
+import { begin as beginTools, decide, hasTools, hear, openCall, settle } from "./tools.js";
 import { answer, forget, goOn, key, onUnauthorized, read, resume } from "./wire.js";
 import { language, number, preferred, setLanguage, t } from "./words.js";
 
@@ -37,6 +38,7 @@ export const app = {
   attach: (file) => composer.attach(file),
   detach: (file) => composer.setFiles(composer.files.filter((other) => other !== file)),
   focus: () => composer.focus(),
+  fill: (text) => composer.fill(text),
   repaintForce: () => composer.paintForce(),
   repaint: () => (history.paint(), composer.paint(), paintTop()),
   /// Whether answers are under way: in one chat, or in any.
@@ -176,7 +178,10 @@ async function send(text, files) {
   if (refused) return refuseFile(refused);
   // Asked for when there is something to lose: some browsers ask their reader then.
   if (!store.chats.size) navigator.storage?.persist?.().catch(() => {});
+  const before = conversation.chat.head;
   const message = conversation.add({ role: "user", text, files });
+  // It asks no more.
+  views.get(before)?.update();
   if (!conversation.chat.title) conversation.chat.title = titleOf(message);
   conversation.chat.model = app.model;
   conversation.chat.updated = Date.now();
@@ -194,7 +199,8 @@ async function send(text, files) {
 /// Has files read that the next message will begin with. `tell` gets words on how far that is.
 async function readAhead(files, tell, signal) {
   const model = models.find(app.model);
-  if (model?.status.value !== "loaded" || files.some((file) => !models.takesFile(app.model, file))) return;
+  // What servers have is asked for when a question is sent.
+  if (hasTools(conversation.chat.settings) || model?.status.value !== "loaded" || files.some((file) => !models.takesFile(app.model, file))) return;
   const path = [...conversation.path, { role: "user", text: "", files }];
   await read(responseBody(path, conversation.chat.settings, model.id), (progress) => tell(readingWords(progress)), signal);
   tell(t("documentRead"));
@@ -297,14 +303,19 @@ async function run(message, start) {
     live.count++;
     const spent = performance.now() - first;
     if (spent > 200) live.rate = ((live.count - 1) * 1000) / spent;
-    if (message.response && event.sequence !== undefined) message.response.sequence = event.sequence;
     if (performance.now() - savedAt > saveEvery) {
       savedAt = performance.now();
       saveMessages(chat.chat, [stored(message)]);
     }
   };
   const on = (event) => {
+    if (message.response && event.sequence !== undefined) message.response.sequence = event.sequence;
     switch (event.kind) {
+      case "tool": case "told": case "cite":
+        endThought(message);
+        hear(message, event);
+        if (event.kind === "told") saveMessages(chat.chat, [stored(message)]);
+        break;
       case "begin":
         message.wait = null;
         if (event.id) message.response = { id: event.id, sequence: 0 };
@@ -374,6 +385,12 @@ async function run(message, start) {
   if (done) forget(done);
 }
 
+/// The question that an answer ends with, for those who do not see it.
+function asked(message) {
+  const call = openCall(message);
+  return call ? t("toolAsks", { name: call.name, server: call.server }) : "";
+}
+
 function endThought(message) {
   if (!message.thoughtBegan || message.times?.thought) return;
   message.times = { ...message.times, thought: Date.now() - message.thoughtBegan };
@@ -381,13 +398,14 @@ function endThought(message) {
 
 async function end(message, chat, state) {
   endThought(message);
+  settle(message);
   runs.delete(message.id);
   Object.assign(message, { state, isLost: false });
   delete message.response;
   chat.chat.updated = Date.now();
   if (chat === conversation) {
     views.get(message.id)?.update();
-    announcer.finish(state === "error" ? explain(message.error) : state === "stopped" ? t("stopped") : "");
+    announcer.finish(state === "error" ? explain(message.error) : state === "stopped" ? t("stopped") : asked(message));
     follow();
   } else if (state === "done") toast(t("answerReady", { title: chat.chat.title }), { action: t("show"), onaction: () => openChat(chat.chat.id) });
   composer.paint();
@@ -396,7 +414,7 @@ async function end(message, chat, state) {
   // A chat that was deleted meanwhile is not written again.
   if (store.chats.has(chat.chat.id)) await Promise.all([saveMessages(chat.chat, [stored(message)]), saveChat(chat.chat)]);
   const isWhole = state === "done" || state === "length";
-  if (chat === conversation && isWhole) sendQueued();
+  if (chat === conversation && isWhole && !openCall(message)) sendQueued();
   if (isWhole && !runs.size) titles.plan(chat);
 }
 
@@ -443,7 +461,7 @@ const actions = {
   },
   retry(message) {
     if (running() || composer.isHeld()) return;
-    if (message.text) return actions.regenerate(message);
+    if (message.text || message.calls?.length) return actions.regenerate(message);
     const { parent } = message;
     conversation.remove(message);
     store.removeMessages(conversation.chat, [message.id]);
@@ -503,6 +521,23 @@ const actions = {
         if (shown === conversation) renderChat(), composer.focus();
       },
     });
+  },
+  /// The reader says whether a call is made; after the last word the answer goes on.
+  async decide(message, call, answered) {
+    if (running() || composer.isHeld()) return;
+    const shown = conversation;
+    const { settings } = shown.chat;
+    await decide(message, call, answered, settings);
+    await Promise.all([saveMessages(shown.chat, [stored(message)]), saveChat(shown.chat)]);
+    if (shown !== conversation || running()) return;
+    if (openCall(message)) return views.get(message.id)?.update();
+    const body = responseBody(conversation.pathTo(message), settings, models.find(message.model)?.id ?? app.model);
+    titles.hold();
+    beginTools(message);
+    Object.assign(message, { state: "streaming", error: null, isContinued: true });
+    composer.focus();
+    toEnd();
+    run(message, (on, signal) => answer(body, on, signal));
   },
   setResult(message, call, value) {
     call.result = value;
@@ -701,7 +736,7 @@ store.onchange = async (change) => {
 };
 
 async function begin() {
-  for (const [id, name] of [["side-close", "close"], ["side-open", "menu"], ["open-keys", "keyboard"], ["tune", "tune"], ["temporary", "ghost"], ["dictate", "dictate"], ["queue", "send"], ["new-chat-top", "plus"], ["attach", "clip"], ["camera", "camera"], ["microphone", "microphone"], ["to-end", "down"], ["open-notes", "notes"], ["theme", "sun"]]) $(id).append(icon(name));
+  for (const [id, name] of [["side-close", "close"], ["side-open", "menu"], ["open-keys", "keyboard"], ["tune", "tune"], ["temporary", "ghost"], ["dictate", "dictate"], ["queue", "send"], ["new-chat-top", "plus"], ["attach", "clip"], ["camera", "camera"], ["microphone", "microphone"], ["to-end", "down"], ["open-notes", "notes"], ["use-notes", "notes"], ["use-tools", "tool"], ["theme", "sun"]]) $(id).append(icon(name));
   document.querySelector("#new-chat .slot").append(icon("plus"));
   document.querySelector(".search .slot").append(icon("search"));
   document.querySelector("#open-settings .slot").append(icon("gear"));

@@ -51,6 +51,9 @@ export function inForce(settings) {
     const count = fault("tools", settings.tools) ? 0 : JSON.parse(settings.tools).length;
     add(["tools"], count ? t("toolCount", { count }) : t("set_tools"));
   }
+  const servers = Object.keys(settings.servers ?? {});
+  if (servers.length) add(["servers", "allowed"], t("toolsOf", { names: servers.join(", ") }));
+  if (settings.notes) add(["notes"], t("notesOf", { name: settings.notes.name }));
   const changed = Object.keys(numbers).filter((name) => settings[name] !== undefined);
   // What is wrong stands alone, so that its reason is read.
   const wrong = changed.filter((name) => fault(name, settings[name]));

@@ -7,7 +7,9 @@ import { models } from "./models.js";
 import { local, tab } from "./storage.js";
 import { canDictate, dictate } from "./speech.js";
 import { store } from "./store.js";
-import { bytes, seconds, t } from "./words.js";
+import { labels, listOf } from "./tools.js";
+import { getJSON } from "./wire.js";
+import { bytes, plainName, seconds, t } from "./words.js";
 
 /// Pasted text longer than this becomes a file.
 const pasteLimit = 8000;
@@ -17,7 +19,7 @@ const longDocument = 4_000;
 
 /// Loaded when they are opened, or when there is nothing else to do.
 const dialogs = {
-  picker: () => import("./picker.js"), compare: () => import("./compare.js"), probabilities: () => import("./probabilities.js"), settings: () => import("./settings.js"), notes: () => import("./notes.js"),
+  picker: () => import("./picker.js"), compare: () => import("./compare.js"), probabilities: () => import("./probabilities.js"), settings: () => import("./settings.js"), notes: () => import("./notes.js"), toolbox: () => import("./toolbox.js"),
 };
 
 export class Composer {
@@ -54,6 +56,8 @@ export class Composer {
     open("open-settings", dialogs.settings, ({ openSettings }) => openSettings(app));
     open("tune", dialogs.settings, ({ openSettings }) => openSettings(app, "chat"));
     open("open-notes", dialogs.notes, ({ openNotes }) => openNotes(app));
+    open("use-tools", dialogs.toolbox, ({ openToolbox }) => openToolbox(app));
+    on("use-notes", "click", () => this.switchNotes());
     on("theme", "click", () => this.chooseTheme());
     on("open-keys", "click", () => this.showKeys());
     document.addEventListener("keydown", (event) => this.pageKey(event));
@@ -61,7 +65,7 @@ export class Composer {
   }
 
   /// Loads what may be opened, so that it opens without a server too.
-  prepare() { return Promise.all([dialogs.picker(), dialogs.settings(), dialogs.compare(), dialogs.probabilities()]); }
+  prepare() { return Promise.all([dialogs.picker(), dialogs.settings(), dialogs.compare(), dialogs.probabilities(), dialogs.toolbox()]); }
 
   focus() {
     if (!isTouch()) this.box.focus();
@@ -152,13 +156,42 @@ export class Composer {
       iconButton("close", t("removeSetting", { name: entry.text.slice(0, 60) }), () => (this.app.unqueue(entry), this.paintForce(), this.box.focus()))));
     const temporary = chat?.isTemporary ? [el("span.pill.plain", t("temporaryHint"))] : [];
     $("force").replaceChildren(...waiting, ...temporary, ...parts.map(({ names, text, fault }) => el(fault ? "span.pill.wrong" : "span.pill",
-      el("button.pill-name", { title: fault || text, onclick: () => this.openSettings(names[0]) }, fault ? `${text}: ${fault}` : text),
+      el("button.pill-name", { title: fault || text, onclick: () => this.openSetting(names[0]) }, fault ? `${text}: ${fault}` : text),
       iconButton("close", t("removeSetting", { name: text }), () => {
         for (const name of names) delete chat.settings[name];
         if (!this.app.conversation.isEmpty) this.app.saveChat();
-        this.paintForce();
+        this.paint();
         this.box.focus();
       }))));
+  }
+
+  /// Leads to where a setting is made.
+  openSetting(name) {
+    const button = { servers: "use-tools", notes: "open-notes" }[name];
+    if (button) $(button).click();
+    else this.openSettings(name);
+  }
+
+  /// Has the answers of this chat rest on notes, or no more; of several collections one is chosen.
+  async switchNotes() {
+    const { app } = this;
+    const { settings } = app.conversation.chat;
+    const choose = (store) => {
+      if (store) settings.notes = { id: store.id, name: plainName(store.name || store.id) };
+      else delete settings.notes;
+      if (!app.conversation.isEmpty) app.saveChat();
+      this.paint();
+      this.box.focus();
+    };
+    if (settings.notes) return choose(null);
+    try {
+      const { data } = await getJSON("v1/vector_stores?limit=100");
+      if (!data.length) app.refuse(t("noStores"), { action: t("notes"), onaction: () => $("open-notes").click() });
+      else if (data.length === 1) choose(data[0]);
+      else menu($("use-notes"), data.map((one) => ({ icon: "notes", text: plainName(one.name || one.id), run: () => choose(one) })));
+    } catch (error) {
+      app.refuse(app.explain(error));
+    }
   }
 
   /// A waiting message goes back into the box.
@@ -189,7 +222,11 @@ export class Composer {
 
   paintAbilities() {
     const id = this.app.model;
-    $("open-notes").hidden = !models.server.vector_stores;
+    $("open-notes").hidden = $("use-notes").hidden = !models.server.vector_stores;
+    $("use-tools").hidden = !labels().length;
+    const { notes, servers } = this.app.conversation?.chat.settings ?? {};
+    $("use-notes").ariaPressed = String(Boolean(notes));
+    $("use-tools").ariaPressed = String(Boolean(servers));
     const takesSound = models.takes(id, "audio") && models.find(id)?.status.value === "loaded";
     $("microphone").hidden = !takesSound;
     $("dictate").hidden = !canDictate;
@@ -292,6 +329,7 @@ export class Composer {
       { name: "system", text: t("system"), run: () => this.openSettings("system") },
       { name: "settings", text: t("chatSettings"), run: () => this.openSettings("chat") },
       ...(models.server.vector_stores ? [{ name: "notes", text: t("notes"), run: () => $("open-notes").click() }] : []),
+      ...(labels().length ? [{ name: "tools", text: t("tools"), run: () => $("use-tools").click() }] : []),
       { name: "search", text: t("searchChats"), run: () => $("search").focus() },
       { name: "keys", text: t("keyboard"), run: () => this.showKeys() },
       ...store.value("presets", []).map((preset) => ({
@@ -302,12 +340,29 @@ export class Composer {
           this.box.focus();
         },
       })),
+      ...(this.texts ?? []),
     ];
   }
 
+  /// Asks the servers of this chat, once, for prompts and resources; one that says nothing has said so in the dialog of tools.
+  async readTexts() {
+    const servers = Object.keys(this.app.conversation.chat.settings.servers ?? {});
+    if (String(servers) === this.textsOf) return;
+    this.textsOf = String(servers);
+    this.texts = [];
+    const { textCommands } = await dialogs.toolbox();
+    for (const label of servers) {
+      const list = await listOf(label).catch(() => null);
+      if (String(servers) !== this.textsOf) return;
+      if (list) this.texts.push(...textCommands(this.app, label, list));
+    }
+    if (this.box.value.startsWith("/")) this.paintSlash();
+  }
+
   paintSlash() {
-    const typed = /^\/([\p{L}\p{N}-]*)$/u.exec(this.box.value)?.[1].toLowerCase();
-    this.offered = typed === undefined ? [] : this.commands().filter(({ name }) => name.startsWith(typed)).slice(0, 12);
+    const typed = /^\/([\p{L}\p{N}:._-]*)$/u.exec(this.box.value)?.[1].toLowerCase();
+    if (typed !== undefined) this.readTexts().catch(() => (this.textsOf = null));
+    this.offered = typed === undefined ? [] : this.commands().filter(({ name }) => name.split(/(?<=:)/).some((_, at, parts) => parts.slice(at).join("").startsWith(typed))).slice(0, 12);
     this.offeredAt = 0;
     $("slash").hidden = !this.offered.length;
     $("slash").replaceChildren(...this.offered.map((command, at) => el("li.menu-item", {

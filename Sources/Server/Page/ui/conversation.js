@@ -1,6 +1,7 @@
 // A chat as a tree of messages, of which one path is shown; and the requests that are made of that path.
 
 import { makeID, store } from "./store.js";
+import { calledMessages, itemsOf, toolFields } from "./tools.js";
 
 export class Conversation {
   constructor(chat, messages) {
@@ -144,11 +145,12 @@ export function responseBody(path, settings, model) {
       });
       continue;
     }
-    if (message.text) input.push({ role: "assistant", content: message.text });
-    for (const call of message.calls ?? []) {
+    const functions = (message.calls ?? []).filter((call) => !call.kind);
+    input.push(...itemsOf(message));
+    for (const call of functions) {
       input.push({ type: "function_call", call_id: call.id, name: call.name, arguments: call.arguments || "{}" });
     }
-    for (const call of message.calls ?? []) {
+    for (const call of functions) {
       input.push({ type: "function_call_output", call_id: call.id, output: call.result ?? "" });
     }
   }
@@ -157,11 +159,11 @@ export function responseBody(path, settings, model) {
   if (settings.effort) body.reasoning = { effort: settings.effort };
   const schema = settings.schema?.trim() ? parsed(settings.schema) : null;
   if (schema) body.text = { format: { type: "json_schema", name: "answer", schema } };
-  const tools = settings.tools?.trim() ? parsed(settings.tools) : null;
-  if (Array.isArray(tools) && tools.length) {
-    // Both forms that people have lying about: with `function` inside, and flat.
-    body.tools = tools.map((tool) => ({ type: "function", ...(tool.function ?? tool) }));
-  }
+  const functions = settings.tools?.trim() ? parsed(settings.tools) : null;
+  const { tools, ...more } = toolFields(settings, model, path.at(-1)?.role === "user");
+  // Both forms that people have lying about: with `function` inside, and flat.
+  const own = Array.isArray(functions) ? functions.map((tool) => ({ type: "function", ...(tool.function ?? tool) })) : [];
+  if (own.length + tools.length) Object.assign(body, { tools: [...own, ...tools] }, more);
   return body;
 }
 
@@ -175,7 +177,8 @@ export function continuedBody(path, settings, model) {
       });
       continue;
     }
-    const calls = message === path.at(-1) ? [] : message.calls ?? [];
+    messages.push(...calledMessages(message));
+    const calls = message === path.at(-1) ? [] : (message.calls ?? []).filter((call) => !call.kind);
     if (!message.text && !calls.length) continue;
     messages.push({
       role: "assistant", content: message.text,

@@ -3,6 +3,7 @@
 
 import { el } from "./dom.js";
 import { math, pairs } from "./math.js";
+import { sourceMark } from "./tools.js";
 import { t } from "./words.js";
 
 const entities = pairs(`amp:& lt:< gt:> quot:" apos:' copy:© reg:® trade:™ hellip:… mdash:— ndash:– laquo:« raquo:» times:× divide:÷ deg:°
@@ -114,6 +115,7 @@ class InlineReader {
       case "&": return this.readEntity();
       case "\n": return this.readBreak();
       case "h": case "w": return this.readBareLink();
+      case "\ue200": return this.readSource();
       default: return false;
     }
   }
@@ -214,6 +216,11 @@ class InlineReader {
     // What is in it holds no end of its own kind, so this is at most three deep.
     this.at = end.lastIndex;
     return this.push(el(name, inline(this.text.slice(begin, close.index), this.definitions)));
+  }
+
+  readSource() {
+    const mark = sourceMark(this.text, this.at);
+    return Boolean(mark) && (this.at += mark.length, this.push(mark.node));
   }
 
   /// `[^name]`, where there is such a note: its number, which leads to it.

@@ -2,6 +2,7 @@
 
 import { copyButton, el, field, icon, iconButton, sends } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
+import { callView, sourcesView, textWithSources } from "./tools.js";
 import { t, number, seconds, clock } from "./words.js";
 
 /// A message of more characters, or of more lines, is folded.
@@ -32,12 +33,16 @@ export class MessageView {
     this.thoughtTitle = el("span");
     this.thoughtBox = el("details.thought", { hidden: true, ontoggle: () => this.paintThought(true) },
       el("summary", icon("thought"), this.thoughtTitle, icon("chevron")), this.thought);
+    this.work = el("div.calls.work");
+    this.questions = el("div.calls.questions");
+    this.workNodes = new Map();
     this.text = el("div.prose");
+    this.sources = el("div.calls.sources", { role: "group", "aria-label": t("sources") });
     this.calls = el("div.calls");
     this.waiting = el("div.waiting", el("span.dots", { "aria-hidden": "true" }, el("i"), el("i"), el("i")), el("span.waiting-text"));
     this.note = el("div.note");
     this.meters = el("div.meters");
-    this.body.append(this.thoughtBox, this.text, this.calls, this.waiting, this.note, this.meters);
+    this.body.append(this.thoughtBox, this.work, this.text, this.sources, this.questions, this.calls, this.waiting, this.note, this.meters);
     this.markdown = new MarkdownView(this.text);
   }
 
@@ -99,11 +104,15 @@ export class MessageView {
 
   paintAnswer() {
     const { message } = this;
-    const isEmpty = !message.text && !(message.calls ?? []).length;
+    const calls = message.calls ?? [];
+    const works = calls.filter((call) => call.kind);
+    const isEmpty = !message.text.trim() && calls.length === works.length && !works.some((call) => call.state === "running");
     this.paintThought();
-    this.markdown.update(message.text, !this.isRunning);
+    this.paintWork(works);
+    this.markdown.update(message.cites ? textWithSources(message) : message.text, !this.isRunning);
     this.paintCalls();
-    this.waiting.hidden = !this.isRunning || (!isEmpty && !message.isLost) || (isEmpty && Boolean(message.reasoning) && !message.isLost);
+    const isThinking = Boolean(message.reasoning) && !works.length;
+    this.waiting.hidden = !this.isRunning || (!message.isLost && (!isEmpty || isThinking));
     this.waiting.lastChild.textContent = message.isLost ? t("lost") : message.wait?.() ?? "";
     this.paintNote();
     this.paintMeters();
@@ -127,8 +136,30 @@ export class MessageView {
     this.thoughtLength = message.reasoning.length;
   }
 
+  /// What the server did: a call that has changed is painted anew, the others keep their place and the keyboard.
+  paintWork(calls) {
+    const canAnswer = !this.isRunning && !this.actions.isAnswered(this.message);
+    for (const call of calls) {
+      const state = `${call.state}${call.answer}${call.arguments.length}${call.result?.length}${call.results?.length}${canAnswer}`;
+      const known = this.workNodes.get(call);
+      if (known?.state === state) continue;
+      const node = callView(call, canAnswer ? (answer) => this.actions.decide(this.message, call, answer) : null);
+      const hadFocus = known?.node.contains(document.activeElement);
+      // A question stands at the end, where the reader is.
+      const place = call.state === "asked" ? this.questions : this.work;
+      if (known?.node.parentNode === place) known.node.replaceWith(node);
+      else known?.node.remove(), place.append(node);
+      if (hadFocus) node.firstChild.focus();
+      this.workNodes.set(call, { node, state });
+    }
+    const count = this.message.cites?.length ?? 0;
+    if (count === (this.citeCount ?? 0)) return;
+    this.citeCount = count;
+    this.sources.replaceChildren(...sourcesView(this.message));
+  }
+
   paintCalls() {
-    const calls = this.message.calls ?? [];
+    const calls = (this.message.calls ?? []).filter((call) => !call.kind);
     const state = calls.map((call) => `${call.id}${call.arguments}${call.result ?? ""}`).join("\n") + this.isRunning;
     if (state === this.callState) return;
     this.callState = state;

@@ -4,7 +4,7 @@ import { fault, numbers, readNumber } from "./checks.js";
 import { $, dialog, el, field, icon, iconButton, toast } from "./dom.js";
 import { download } from "./files.js";
 import { models } from "./models.js";
-import { makeID, settingTypes, store } from "./store.js";
+import { makeID, store } from "./store.js";
 import { local } from "./storage.js";
 import { getJSON, key } from "./wire.js";
 import { bytes, language, languages, number, setLanguage, t } from "./words.js";
@@ -64,13 +64,15 @@ function chatSection(app, chat, save, repaint) {
     field(t("set_tools"), box("tools", "textarea", { rows: 3, class: "mono", spellcheck: "false", placeholder: '[{"type": "function", "name": …}]' })),
     el("div.row",
       el("button.button", { onclick: () => {
-        for (const name of Object.keys(settingTypes)) delete settings[name];
+        for (const name of Object.keys(settings)) delete settings[name];
         save();
         repaint();
         app.renderChat();
       } }, t("reset")),
       el("button.button", { onclick: async () => {
-        await store.setValue("defaults", { ...settings });
+        // What was allowed in this chat is not allowed in others.
+        const { allowed, ...others } = settings;
+        await store.setValue("defaults", others);
         toast(t("savedDefaults"));
       } }, t("useForNew"))));
 }

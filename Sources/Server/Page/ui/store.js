@@ -268,7 +268,7 @@ const isID = (value) => typeof value === "string" && /^[\w-]{1,64}$/.test(value)
 const dataAddress = (value) => (typeof value === "string" && /^data:(image\/(png|jpeg)|audio\/wav);base64,[A-Za-z0-9+/=]*$/.test(value) ? value : "");
 
 /// Members that settings may have, and their types.
-export const settingTypes = {
+const settingTypes = {
   system: "string", temperature: "number", top_p: "number", top_k: "number", min_p: "number", max_output_tokens: "number",
   seed: "number", presence_penalty: "number", frequency_penalty: "number", repetition_penalty: "number", stop: "string",
   effort: "string", schema: "string", tools: "string",
@@ -305,7 +305,14 @@ function readMessage(raw, chat) {
     }),
     calls: list(raw.calls, (call) => call && {
       id: text(call.id, 200), name: text(call.name, 200), arguments: text(call.arguments), result: typeof call.result === "string" ? text(call.result) : null,
+      ...(["tool", "search", "list"].includes(call.kind) && {
+        kind: call.kind, server: text(call.server, 64), at: number(call.at, 0),
+        // A file asks nobody.
+        state: ["done", "failed", "refused"].includes(call.state) ? call.state : "stopped", question: text(call.question, 200),
+        results: list(call.results, (one) => one && { file_id: text(one.file_id, 200), filename: text(one.filename, 300), score: number(one.score, 0), text: text(one.text) }),
+      }),
     }),
+    ...(Array.isArray(raw.cites) && { cites: list(raw.cites, (one) => one && { at: number(one.at, 0), file: text(one.file, 200), name: text(one.name, 300) }) }),
   };
   if (raw.error && typeof raw.error === "object") message.error = { message: text(raw.error.message, 2000), code: text(raw.error.code, 100), status: number(raw.error.status, 0) };
   for (const [member, names] of [["usage", ["prompt", "output", "cached", "reasoning"]], ["times", ["first", "total", "thought"]]]) {

@@ -108,8 +108,8 @@ const waits = [250, 500, 1000, 2000, 4000, 5000];
 const patience = 120_000;
 const streamed = { stream: true, return_progress: true };
 
-/// One answer. `on` hears `{kind, …}`: `begin`, `reading`, `reasoning`, `text`, `call`, `arguments`, `lost`, `back`, `usage`, `end`, and
-/// `complete` with the id of what the server may `forget` now.
+/// One answer. `on` hears `{kind, …}`: `begin`, `reading`, `reasoning`, `text`, `call`, `arguments`, `lost`, `back`, `usage`, `end`,
+/// `tool`, `told` and `cite` of what the server does itself, and `complete` with the id of what the server may `forget` now.
 ///
 /// The answer is a background response: it goes on when the network does not, and its events can be read again.
 export async function answer(body, on, signal) {
@@ -205,6 +205,9 @@ function count(usage, input, output, on) {
   });
 }
 
+/// Types of items of what the server does itself.
+const works = new Set(["mcp_call", "mcp_approval_request", "mcp_list_tools", "file_search_call"]);
+
 /// One event in the page's words; true for the last one.
 function tell(event, on, place) {
   const say = (kind, members) => on({ kind, ...members, sequence: place.sequence });
@@ -224,7 +227,13 @@ function tell(event, on, place) {
     case "response.output_item.added":
       if (event.item.type === "function_call") {
         say("call", { id: event.item.call_id, name: event.item.name, item: event.item.id });
-      }
+      } else if (works.has(event.item.type)) say("tool", { item: event.item });
+      break;
+    case "response.output_item.done":
+      if (works.has(event.item.type)) say("told", { item: event.item });
+      break;
+    case "response.output_text.annotation.added":
+      if (event.annotation.type === "file_citation") say("cite", { file: event.annotation.file_id, name: event.annotation.filename });
       break;
     case "response.function_call_arguments.delta":
       say("arguments", { item: event.item_id, text: event.delta });
