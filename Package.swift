@@ -63,7 +63,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// it and says why in the same commit.
 let budgets = [
   "CAPI": 770,
-  "CLI": 11_980,
+  "CLI": 12_090,
   "Chat": 6_250,
   "Checkpoint": 5_480,
   "Compute": 10_220,
@@ -86,7 +86,7 @@ let budgets = [
   "KernelsNEON": 2_290,
   "KernelsShared": 810,
   "MLXServe": 1_240,
-  "MCP": 1_970,
+  "MCP": 1_980,
   "Media": 3_530,
   "Models": 9_960,
   "Pipeline": 3_330,

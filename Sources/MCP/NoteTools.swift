@@ -1,6 +1,6 @@
 // The tools over notes as data: their schemas, and what each does.
 
-import JSON
+package import JSON
 
 /// Arguments of a call, read with their bounds.
 struct ToolArguments {
@@ -254,18 +254,27 @@ struct NoteTool: Sendable {
     ]
   ) { (arguments, source, work) throws(NoteError) in
     let answer = try source.answer(arguments.needed("question"), in: chosen(arguments, source, work), work)
-    let quotes = answer.quotes.map { quote in
+    return ToolResult(text: answer.shown, value: answer.json)
+  }
+}
+
+extension NoteAnswer {
+  /// The answer, and below it each passage with its place.
+  package var shown: String {
+    let quotes = quotes.map { quote in
       "> \(quote.text.split(whereSeparator: \.isNewline).joined(separator: " "))\n  (\(quote.note.title)\(quote.place?.words ?? ""))"
     }
-    return ToolResult(
-      text: ([answer.text] + quotes).joined(separator: "\n\n"),
-      value: [
-        "answer": .string(answer.text),
-        "citations": .array(
-          answer.quotes.map { quote in
-            .object(JSONObject(quote.note.members(at: quote.place) + [("text", .string(quote.text))]))
-          }),
-      ])
+    return ([text] + quotes).joined(separator: "\n\n")
+  }
+
+  package var json: JSONValue {
+    [
+      "answer": .string(text),
+      "citations": .array(
+        quotes.map { quote in
+          .object(JSONObject(quote.note.members(at: quote.place) + [("text", .string(quote.text))]))
+        }),
+    ]
   }
 }
 

@@ -115,6 +115,12 @@ package struct ChatSession {
     }
   }
 
+  /// Adds a question and an answer that somebody else has given.
+  package mutating func add(_ question: String, answeredBy answer: String) {
+    messages.append(["role": "user", "content": .string(question)])
+    messages.append(["role": "assistant", "content": .string(answer)])
+  }
+
   /// Takes the last message of the user back, with all that came after it.
   ///
   /// - Returns: its text and its images and clips; nil where there is none.

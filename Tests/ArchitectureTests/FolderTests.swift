@@ -7,7 +7,7 @@ private let folders: [(module: String, order: [String])] = [
   (
     "CLI",
     [
-      "Program", "Terminal", "Flags", "Models", "Chat", "Search", "Serve", "Agents", "Measuring",
+      "Program", "Terminal", "Flags", "Models", "Search", "Chat", "Serve", "Agents", "Measuring",
       "Checking", "Converting",
     ]
   ),

@@ -17,6 +17,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from cli_test import Terminal
 from embeddings_test import ENCODER
 from server import DEMO, Server
 from vector_stores_test import finished, served, strict, upload
@@ -178,6 +179,51 @@ def test_answers_have_citations(s):
         # The text of a table has other lines than its file.
         (notes / "data.csv").unlink()
         asyncio.run(session(command(s, place, notes, more=["--answer-model", DEMO])))
+
+
+def test_a_chat_asks_notes(s):
+    """`@notes:folder question`: an answer with passages of the folder's notes, which the conversation goes on from."""
+    with folder() as (place, notes):
+        # The text of a table has other lines than its file.
+        (notes / "data.csv").unlink()
+        env = {**os.environ, "XDG_CACHE_HOME": str(place), "HOME": str(place)}
+
+        def run(*words, typed=""):
+            return subprocess.run([s.binary, *map(str, words)], capture_output=True, text=True, timeout=120, input=typed, env=env)
+
+        question = f"@notes:{notes} Who stole the tarts?"
+        fresh = run("run", s.demo, question)
+        assert fresh.returncode != 0 and "mlxserve search" in fresh.stderr and "is not indexed yet" in fresh.stderr, fresh
+        assert run("search", notes, "tarts", "--model", ENCODER).returncode == 0
+        found = run("run", s.demo, question, "--json")
+        answer = json.loads(found.stdout)
+        assert found.returncode == 0 and answer["answer"] and answer["citations"], found
+        for citation in answer["citations"]:
+            assert citation["text"].strip() in (notes / citation["note"]).read_text(), citation
+        plain = run("run", s.demo, question)
+        assert plain.returncode == 0 and "\n> " in plain.stdout and re.search(r"\(.+\.md(:\d+)?\)", plain.stdout), plain
+        # A folder that is not there stays text, and what comes through a pipe is data.
+        gone = run("run", s.demo, f"@notes:{place}/gone Hello", "--max-tokens", 2)
+        assert gone.returncode == 0 and "not a file here" in gone.stderr, gone
+        piped = run("chat", s.demo, "--max-tokens", "2", typed=question + "\n")
+        assert piped.returncode == 0 and "\n> " not in piped.stdout, piped
+        chat = Terminal(os.path.abspath(s.binary), "chat", str(s.demo), "--max-tokens", "2", columns=200, TERM="xterm-256color",
+                        XDG_STATE_HOME=str(place), XDG_CACHE_HOME=str(place), HOME=str(place))
+        chat.expect(">>> ")
+        for words in (question, "/regen"):
+            chat.type(words + "\r")
+            chat.expect(".md")
+            chat.expect(">>> ")
+        chat.type("And then?\r")
+        chat.expect("tokens/s]")
+        chat.expect(">>> ")
+        chat.type(f"/save {place}/chat.json\r")
+        chat.expect("Saved 4 messages")
+        chat.expect(">>> ")
+        chat.type("/bye\r")
+        assert chat.end() == 0
+        kept = json.loads((place / "chat.json").read_text())["messages"]
+        assert kept[0] == {"role": "user", "content": "Who stole the tarts?"} and "\n> " in kept[1]["content"], kept
 
 
 def test_sessions_over_http(s):

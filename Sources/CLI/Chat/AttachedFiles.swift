@@ -8,8 +8,10 @@ import Platform
 struct AttachedFiles {
   private(set) var text = ""
   private(set) var media: [MediaPassage] = []
-  /// What was attached, as a person is told.
+  /// Folders of notes that are asked, resolved, each once.
   private(set) var notes: [String] = []
+  /// What was attached, as a person is told.
+  private(set) var told: [String] = []
   /// Words with an `@` that name no file.
   private var unknown: [String] = []
 
@@ -23,9 +25,9 @@ struct AttachedFiles {
     let description: String
   }
 
-  /// In what was typed `@path` names a file of any kind; the path of an image or a WAV file needs no mark. A path with spaces
-  /// is in quotes, or has backslashes before them, as terminals write a file that is dropped on them. A word that names no
-  /// file stays as it is, and so does all that was not typed.
+  /// In what was typed `@path` names a file of any kind, and `@notes:path` a folder whose notes are asked; the path of an
+  /// image or a WAV file needs no mark. A path with spaces is in quotes, or has backslashes before them, as terminals write
+  /// a file that is dropped on them. A word that names no file stays as it is, and so does all that was not typed.
   ///
   /// - Throws: for a file that is there and cannot be taken.
   init(_ message: TypedText, rules: MediaRules, model: String) throws {
@@ -36,6 +38,10 @@ struct AttachedFiles {
       }
       var rest = part.text[...]
       while let word = Self.nextWord(&rest) {
+        if let folder = Self.notesFolder(word) {
+          if !notes.contains(folder) { notes.append(folder) }
+          continue
+        }
         guard let (place, kind, tail) = Self.file(word) else {
           text += word.source
           if word.isMarked, word.source.contains(where: { $0.isLetter || $0.isNumber }) {
@@ -46,6 +52,9 @@ struct AttachedFiles {
         try attach(place, kind, rules, model)
         text += tail
       }
+    }
+    guard notes.isEmpty || media.isEmpty else {
+      throw Problem(description: "notes are asked in words: leave the image or clip out of the question")
     }
     // A message of images alone still asks something.
     if text.allSatisfy(\.isWhitespace), !media.isEmpty { text = "Describe this." }
@@ -69,6 +78,15 @@ struct AttachedFiles {
       hasFile = true
     }
     return hasFile
+  }
+
+  private static let notesMark = "notes:"
+
+  /// The folder of `@notes:folder`, resolved; nil where the word is none.
+  private static func notesFolder(_ word: Word) -> String? {
+    guard word.isMarked, let path = word.path, path.hasPrefix(notesMark) else { return nil }
+    let folder = File.resolved(expanded(String(path.dropFirst(notesMark.count))))
+    return folder.flatMap { File.isDirectory($0) ? $0 : nil }
   }
 
   /// The file that a word names, and what of the word stands behind its name; nil when it names none.
@@ -125,7 +143,7 @@ struct AttachedFiles {
     } catch {
       throw Problem(description: "\(Terminal.safe(path)): \(error)")
     }
-    notes.append("added \(Terminal.safe(name))")
+    told.append("added \(Terminal.safe(name))")
   }
 
   // MARK: Words

@@ -84,7 +84,8 @@ enum ChatCommand {
     preferences.stops = settings.stops
     preferences.thinks = !settings.switchesThinkingOff
     preferences.schema = flags.text("schema")
-    var chat = try TerminalChat(model, holder, settings, preferences, document: document, tools: tools)
+    var chat = try TerminalChat(
+      model, holder, settings, preferences, document: document, tools: tools, notes: ChatNotes(flags))
     return try body(&chat)
   }
 

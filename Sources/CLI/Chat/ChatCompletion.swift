@@ -20,7 +20,7 @@ enum ChatCompletion {
     case "/load", "/save", "/read": return LineEditor.TabCompletions(word: word, candidates: files(word))
     default:
       guard word.hasPrefix("@") else { return LineEditor.TabCompletions(word: word, candidates: []) }
-      let path = String(word.dropFirst())
+      let path = String(word.dropFirst((word.hasPrefix("@notes:") ? "@notes:" : "@").count))
       return LineEditor.TabCompletions(word: path, candidates: files(path))
     }
   }

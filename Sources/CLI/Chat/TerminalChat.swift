@@ -2,6 +2,7 @@
 
 import Inference
 import JSON
+import MCP
 import Media
 import Pipeline
 import Platform
@@ -16,6 +17,9 @@ struct TerminalChat {
   /// What the first message of a conversation begins with.
   private let document: String
   private var tools: ChatTools?
+  private var notes: ChatNotes
+  /// Folders of notes that messages have asked, by the places of the messages.
+  private var noted: [Int: [String]] = [:]
   /// The answer that runs, for Ctrl-C.
   private let current = Monitor<Generation?>(nil)
 
@@ -23,9 +27,9 @@ struct TerminalChat {
 
   init(
     _ model: LoadedModel, _ engine: EngineHolder, _ settings: ChatSession.Settings,
-    _ preferences: ChatPreferences, document: String = "", tools: ChatTools? = nil
+    _ preferences: ChatPreferences, document: String = "", tools: ChatTools? = nil, notes: ChatNotes
   ) throws {
-    self.tools = tools
+    (self.tools, self.notes) = (tools, notes)
     (self.model, self.engine, self.preferences) = (model, engine, preferences)
     self.document = document
     session = try ChatSession(model, settings)
@@ -123,6 +127,10 @@ struct TerminalChat {
       return ExitCode.success
     }
     let files = try attached(text)
+    guard files.notes.isEmpty else {
+      Terminal.print(try askNotes(files.text, files.notes).json.text)
+      return ExitCode.success
+    }
     let timings = try session.send(opening + files.text, media: files.media, deliver: { _ in })
     Terminal.print(session.answer.json(model: model.id, timings).text)
     return ExitCode.success
@@ -142,8 +150,8 @@ struct TerminalChat {
 
   /// The first signal stops the answer that runs; with none, a conversation goes on.
   private func watchSignals(endsProcess: Bool) throws {
-    try Signals.onTermination { [current, stopped = tools?.isStopped] _, signal in
-      stopped?.update { $0 = true }
+    try Signals.onTermination { [current, stopped = [tools?.isStopped, notes.isStopped]] _, signal in
+      for stopped in stopped { stopped?.update { $0 = true } }
       let running = current.withLock { generation -> Generation? in
         defer { generation = nil }
         return generation
@@ -166,8 +174,20 @@ struct TerminalChat {
 
   private mutating func say(_ text: TypedText) throws {
     let files = try attached(text)
-    for note in files.notes where isInteractive { Terminal.print(Terminal.dimmed(note)) }
-    try answer(files.text, files.media)
+    for note in files.told where isInteractive { Terminal.print(Terminal.dimmed(note)) }
+    try answer(files.text, files.media, files.notes)
+  }
+
+  /// Asks notes. Question and answer become turns of the conversation, so that later ones can go on from them.
+  private mutating func askNotes(_ text: String, _ folders: [String]) throws -> NoteAnswer {
+    let question = text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    guard !question.isEmpty else { throw UsageError.missingArgument("QUESTION") }
+    let answer = try Terminal.showingProgress("asking the notes") {
+      try notes.answer(question, in: folders, by: model)
+    }
+    noted[session.messages.count] = folders
+    session.add(question, answeredBy: answer.shown)
+    return answer
   }
 
   /// The last conversation of this user; nil without a home.
@@ -183,6 +203,9 @@ struct TerminalChat {
   /// What is put before a message that begins a conversation.
   private var opening: String { session.messages.contains { $0["role"] == "user" } ? "" : document }
 
+  /// Folders that a message which was taken back has asked.
+  private var notedHere: [String] { noted[session.messages.count] ?? [] }
+
   /// The last message without that.
   private mutating func takeBack() -> (text: String, media: [MediaPassage])? {
     guard let (text, media) = session.takeBack() else { return nil }
@@ -191,7 +214,12 @@ struct TerminalChat {
   }
 
   /// Answers, and makes the calls of servers' tools until the model has said all.
-  private mutating func answer(_ text: String, _ media: [MediaPassage]) throws {
+  private mutating func answer(_ text: String, _ media: [MediaPassage], _ folders: [String] = []) throws {
+    guard folders.isEmpty else {
+      let shown = try askNotes(text, folders).shown
+      return Terminal.print(Terminal.safe(shown, keepsLines: true))
+    }
+    if session.openCalls.isEmpty { noted[session.messages.count] = nil }
     try speak(text, media)
     var left = ChatTools.most
     while let call = session.openCalls.first, tools?.has(call.name) == true {
@@ -246,6 +274,7 @@ struct TerminalChat {
       let orders = ChatOrder.table.map { ("/\($0.name) \($0.arguments)", $0.help) }
       let others = [
         ("@FILE", "add a text, an image or a clip to the message"),
+        ("@notes:FOLDER", "answer the message from the notes in a folder, and show the passages"),
         ("Alt-Enter, Ctrl-J", "start another line; \(Self.fence) starts and ends several"),
         ("Tab, Ctrl-R", "complete commands, settings, models and files; find what you typed before"),
       ]
@@ -266,12 +295,13 @@ struct TerminalChat {
       return ["Forgotten: " + Terminal.safe(String(text.prefix(60)))]
     case .edit:
       guard let (text, media) = takeBack() else { return ["There is nothing to edit."] }
-      start = TypedText(typed: text)
+      let marks = notedHere.map { "@notes:" + $0.replacing(" ", with: "\\ ") + " " }
+      start = TypedText(typed: marks.joined() + text)
       return media.isEmpty ? [] : ["Its files are not kept: name them again."]
     case .regenerate:
       guard let (text, media) = takeBack() else { return ["There is nothing to answer again."] }
       do {
-        try answer(text, media)
+        try answer(text, media, notedHere)
         return []
       } catch {
         return ["\(error)"]
@@ -381,6 +411,7 @@ struct TerminalChat {
       throw NoConversation(description: "\(Terminal.safe(path)) is not a conversation that /save has written")
     }
     session.resume(messages)
+    noted = [:]
     preferences.system = session.settings.system
     return "Loaded \(counted(messages.count, "message")) from \(Terminal.safe(path))."
   }

@@ -40,6 +40,7 @@ struct ParsedFlags: Sendable {
 
   /// Gives a flag a value that was not typed as one.
   mutating func set(_ name: String, to value: String) { values[name] = [value] }
+  mutating func remove(_ name: String) { values[name] = nil }
 
   /// Takes the first word, or all of them, for the model, unless a flag names it.
   mutating func takeModel(several: Bool) {

@@ -223,10 +223,17 @@ final class FolderNotes: NoteSource {
   }
 
   func answer(_ question: String, in folder: String?, _ work: MCPWork) throws(NoteError) -> NoteAnswer {
+    try answer(question, in: folder, work) { try answering(work) }
+  }
+
+  /// - Parameter model: which model answers; asked for after the search.
+  func answer(
+    _ question: String, in folder: String? = nil, _ work: MCPWork, by model: () throws -> LoadedModel
+  ) throws(NoteError) -> NoteAnswer {
     let found = try found(question, in: folder, limit: Self.mostPassages, work)
     guard !found.isEmpty else { return NoteAnswer(text: "The notes say nothing about this.", quotes: []) }
     do {
-      let model = try answering(work)
+      let model = try model()
       // The rest of the context is for the frame, the question and the answer.
       var room = model.contextTokens / 2 - model.tokenizer.encode(question, addSpecialTokens: false).count
       let documents = found.map { found in
