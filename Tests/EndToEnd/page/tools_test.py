@@ -173,14 +173,16 @@ def test_a_question_that_is_not_answered_is_no_call(page, fake, watched):
 @case()
 def test_stop_ends_a_call_at_once(page, fake, watched):
     with_servers(page, fake, SERVERS, "weather")
-    fake.answers += [Answer(call(hold=threading.Event()), "Never said.")]
+    # What is done is read aloud.
+    fake.answers += [Answer(call(), call(2, hold=threading.Event()), "Never said.")]
     send(page, "Weather?")
     page.wait_for_selector(".server-call[data-state=running]")
+    until(page, "document.getElementById('live').textContent === 'forecast: done.'")
     page.keyboard.press("Escape")
     page.wait_for_selector(".server-call[data-state=stopped]")
     assert any(path.endswith("/cancel") for _, path, _ in fake.requests)
     ask(page, "Next")
-    assert [one.get("type", one.get("role")) for one in fake.bodies()[-1]["input"]] == ["user", "user"]
+    assert [one.get("type", one.get("role")) for one in fake.bodies()[-1]["input"]] == ["user", "mcp_call", "user"]
 
 
 @case()

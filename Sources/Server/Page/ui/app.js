@@ -11,7 +11,7 @@ import { local } from "./storage.js";
 import { store } from "./store.js";
 import { canRead, readAloud, stopReading } from "./speech.js";
 import { Titles } from "./titles.js";
-import { begin as beginTools, decide, hasTools, hear, openCall, settle } from "./tools.js";
+import { begin as beginTools, decide, hasTools, hear, openCall, saidOf, settle } from "./tools.js";
 import { answer, forget, goOn, key, onUnauthorized, read, resume } from "./wire.js";
 import { language, number, preferred, setLanguage, t } from "./words.js";
 
@@ -314,7 +314,9 @@ async function run(message, start) {
       case "tool": case "told": case "cite":
         endThought(message);
         hear(message, event);
-        if (event.kind === "told") saveMessages(chat.chat, [stored(message)]);
+        if (event.kind !== "told") break;
+        saveMessages(chat.chat, [stored(message)]);
+        if (chat === conversation) announcer.hear(`${saidOf(event.item)} `);
         break;
       case "begin":
         message.wait = null;

@@ -145,6 +145,10 @@ export function hear(message, event) {
   }
 }
 
+/// What of the server's work is read aloud; a question is with the end of the answer.
+export const saidOf = ({ type, name, status, results }) => type === "mcp_call" ? `${name}: ${t(`tool_${status === "completed" ? "done" : "failed"}`)}.`
+  : type === "file_search_call" ? `${t("searchedNotes")}: ${t("passages", { count: results?.length ?? 0 })}.` : "";
+
 /// After an answer has ended, however it has.
 export function settle(message) {
   delete message.lists;
