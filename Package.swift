@@ -89,7 +89,7 @@ let budgets = [
   "MCP": 1_980,
   "Media": 3_530,
   "Models": 9_960,
-  "Pipeline": 3_330,
+  "Pipeline": 3_400,
   "Platform": 4_430,
   "Sampling": 460,
   "Search": 4_120,
