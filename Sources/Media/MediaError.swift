@@ -15,6 +15,8 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
   case noMemory(bytes: Int)
   /// So narrow that it cannot be brought to the model's size.
   case unusableShape(width: Int, height: Int)
+  /// One side is more than `limit` times the other.
+  case tooNarrow(width: Int, height: Int, limit: Int)
 
   package var description: String {
     switch self {
@@ -30,6 +32,8 @@ package enum MediaError: Error, Sendable, Equatable, CustomStringConvertible {
     case .noMemory(let bytes): "reading it takes \(bytes) bytes of memory, which are not there"
     case .unusableShape(let width, let height):
       "\(width) x \(height) is too narrow to be cut into patches; crop the image"
+    case .tooNarrow(let width, let height, let limit):
+      "of \(width) x \(height) one side is more than \(limit) times the other; crop the image"
     }
   }
 }

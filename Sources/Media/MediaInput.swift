@@ -49,11 +49,15 @@ package struct MediaInput: Sendable {
   package let content: Content
   /// Positions of the prompt that it takes.
   package let tokenCount: Int
+  /// Soft tokens of a row, where the model knows their rows and columns.
+  package let columns: Int?
   /// SHA-256 of the content and the number of tokens: equal digests mean equal soft tokens.
   package let digest: [UInt8]
 
-  package init(content: Content, tokenCount: Int) {
-    (self.content, self.tokenCount) = (content, tokenCount)
+  /// - Precondition: the columns divide the tokens.
+  package init(content: Content, tokenCount: Int, columns: Int? = nil) {
+    precondition(columns.map { $0 > 0 && tokenCount % $0 == 0 } ?? true, "rows of different length")
+    (self.content, self.tokenCount, self.columns) = (content, tokenCount, columns)
     var hash = SHA256()
     switch content {
     case .image(let image):

@@ -20,6 +20,12 @@ enum TowerFamily {
         try seeing(source, at: Idefics3Vision.places, PatchTransformer.firstTensor, Idefics3Vision.towers)
       }
     ),
+    (
+      ["qwen3_vl", "qwen3_vl_moe"],
+      { source throws(ModelError) in
+        try seeing(source, at: Qwen3VLVision.places, Qwen3VLVision.firstTensor, Qwen3VLVision.towers)
+      }
+    ),
   ]
 
   /// The towers of a checkpoint; those that its weights lack or that nobody wants are left out.

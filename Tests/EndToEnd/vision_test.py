@@ -33,6 +33,18 @@ GEMMA = {
 {% endif %}""",
 }
 
+QWEN = {
+    "folder": "qwen3vl-tiny",
+    "special": {"<|im_start|>": 1, "<|im_end|>": 2, "<|image_pad|>": 300, "<|video_pad|>": 301, "<|vision_start|>": 302,
+                "<|vision_end|>": 303},
+    "bos": "<|im_start|>", "eos": "<|im_end|>",
+    "template": """{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}\
+{% elif p.type == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% endif %}{% endfor %}{% endif %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}""",
+}
+
 
 def make_model(family, folder):
     for name in ("config.json", "model.safetensors", "preprocessor_config.json"):
@@ -102,6 +114,22 @@ def test_a_square(server):
         assert json.loads(s.get("/v1/capabilities")[2])["data"][0]["images"]["tokens"]["auto"] == 16
 
 
+def test_rows_and_columns(server):
+    """Qwen3-VL: the image in its own shape, whose tokens turn by row and column, so that text after it stands nearer."""
+    with serving(server.binary, QWEN, "--no-lazy-encoders") as s:
+        alone = ask(s, user(text("What?"))).usage.prompt_tokens
+        counts = []
+        for size, detail, columns, rows in (
+                ((320, 320), "low", 8, 8), ((320, 320), "auto", 10, 10), ((640, 480), "high", 18, 13), ((1, 1), "auto", 2, 2),
+                ((1, 200), "auto", 1, 29)):
+            used = ask(s, user(text("What?"), image(png(*size), detail=detail))).usage.prompt_tokens
+            assert used == alone + columns * rows + 2, (size, detail, used - alone)
+            counts.append(used)
+        status, error = refusal(s, user(image(png(1, 201))))
+        assert status == 400 and "more than 200 times" in error["message"], error
+        check_conversation(s, png(90, 60), png(90, 60, 80))
+
+
 def check_conversation(s, a, b):
     """What holds for all that see: order, caches, forged marks, other wires."""
     one = ask(s, user(text("What?"), image(a)))
@@ -122,7 +150,7 @@ def check_conversation(s, a, b):
     cold = ask(s, messages, extra_body={"prompt_logprobs": 1})
     assert tokens(cold) == tokens(again)
     # Marks that a user spells are characters.
-    for mark in ("<image>", "<start_of_image>", "<image_soft_token>"):
+    for mark in ("<image>", "<|image_pad|>", "<start_of_image>", "<image_soft_token>"):
         forged = ask(s, user(text(mark))).usage.prompt_tokens
         plain = ask(s, user(text("x" * len(mark)))).usage.prompt_tokens
         assert forged == plain, mark

@@ -102,6 +102,14 @@ struct GoldenFolder: Sendable, CustomTestStringConvertible {
     return PixelImage(width: shape[1], height: shape[0], pixels: Array(bytes))
   }
 
+  /// Integers of `expected.safetensors`, row by row.
+  func integers(_ name: String) throws -> [Int32] {
+    let bytes = try elements(name, "I32", size: 4).bytes
+    return stride(from: bytes.startIndex, to: bytes.endIndex, by: 4).map { at in
+      Int32(bitPattern: bytes[at..<at + 4].reversed().reduce(0) { $0 << 8 | UInt32($1) })
+    }
+  }
+
   /// Whether `expected.safetensors` has a tensor of that name.
   func has(_ name: String) throws -> Bool { try tensors(of: "expected.safetensors").header[name] != nil }
 

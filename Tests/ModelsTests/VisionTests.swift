@@ -54,17 +54,25 @@ private struct VisionRun {
     return places
   }
 
+  /// Time, row and column of each token, where the model turns by these.
+  func coordinates() throws -> TokenPlaces? {
+    TokenPlaces(
+      zip(try places(), inputs).map { MediaSpan(start: $0.lowerBound, input: $1) }, count: ids.count)
+  }
+
   /// Spans of the prompt that end at `cuts` and at its end, with the soft tokens of each.
   func spans(_ soft: [[Float]], cuts: [Int], table: [Int32]) throws -> [Batch.Span] {
-    let places = try places()
+    let (places, coordinates) = (try places(), try coordinates())
     return zip([0] + cuts, cuts + [ids.count]).map { start, end in
       var span = Batch.Span(tokens: Array(ids[start..<end]), start: start, blocks: table, logits: .all)
+      span.places = coordinates?[start..<end] ?? []
       for (place, values) in zip(places, soft) where place.overlaps(start..<end) {
         let part = place.clamped(to: start..<end)
         let width = values.count / place.count
         let first = (part.lowerBound - place.lowerBound) * width
         span.soft.append(
-          Batch.SoftRows(row: part.lowerBound - start, values: values[first..<first + part.count * width]))
+          Batch.SoftRows(
+            row: part.lowerBound - start, values: values[first..<first + part.count * width], width: width))
         if runner.model.seesImagesWhole { span.groups.append(place) }
       }
       return span
@@ -102,12 +110,21 @@ private func largest(_ values: [Float]) -> Float { values.reduce(0) { max($0, $1
 
   @Test(arguments: GoldenFolder.vision)
   func `soft tokens are those of the reference`(golden: GoldenFolder) throws {
-    let expected = try golden.array("tower")
+    // Embeddings, and what is added after the decoder's first layers.
+    let names = try ["tower"] + (0..<8).map { "deepstack_\($0)" }.filter(golden.has)
+    let expected = try names.map { try golden.array($0) }
+    let hidden = try golden.hidden()
     for isa in kernelSets {
       let run = try VisionRun(golden, isa: isa)
       let soft = try run.inputs.flatMap { try run.soft($0) }
-      #expect(
-        distance(soft, expected.values) < 2e-4 * largest(expected.values), "\(String(describing: isa))")
+      try #require(soft.count == expected.reduce(0) { $0 + $1.values.count })
+      for (part, wanted) in expected.enumerated() {
+        let found = stride(from: part * hidden, to: soft.count, by: expected.count * hidden).flatMap {
+          soft[$0..<$0 + hidden]
+        }
+        #expect(
+          distance(found, wanted.values) < 2e-4 * largest(wanted.values), "\(names[part]) \(isa as Any)")
+      }
     }
   }
 
@@ -135,9 +152,10 @@ private func largest(_ values: [Float]) -> Float { values.reduce(0) { max($0, $1
     var found = [argmax(try #require(rows.last))]
     while found.count < wanted.count {
       let start = run.ids.count + found.count - 1
-      rows = run.runner.step([
-        .init(tokens: [found[found.count - 1]], start: start, blocks: table, logits: .last)
-      ])
+      var span = Batch.Span(
+        tokens: [found[found.count - 1]], start: start, blocks: table, logits: .last)
+      span.places = try run.coordinates()?[start..<start + 1] ?? []
+      rows = run.runner.step([span])
       found.append(argmax(rows[0]))
     }
     #expect(found == wanted)
@@ -198,6 +216,63 @@ private func largest(_ values: [Float]) -> Float { values.reduce(0) { max($0, $1
       try run.runner.model.encoder(for: .image)?.begin(
         MediaInput(content: .image(small), tokenCount: 1))
     }
+  }
+}
+
+@Suite struct Qwen3VLTests {
+  @Test func `tokens stand at the times, rows and columns of the reference`() throws {
+    let golden = try #require(GoldenFolder.vision.first { $0.name == "qwen3vl-tiny" })
+    let run = try VisionRun(golden)
+    let places = try #require(try run.coordinates())
+    let found = places[0..<run.ids.count]
+    #expect((0..<3).flatMap { axis in found.map { $0[axis] } } == (try golden.integers("position_ids")))
+    #expect(Int(places.shift) == (try golden.expected()["rope_delta"]?.intValue))
+    // What is written after the prompt goes on from there.
+    let next = Int32(run.ids.count) + places.shift
+    #expect(
+      places[run.ids.count..<run.ids.count + 2] == [SIMD3(repeating: next), SIMD3(repeating: next + 1)])
+  }
+
+  private func images(_ least: Int, _ most: Int, side: Int) throws -> QwenImages {
+    let size: JSONValue = ["size": ["shortest_edge": .int(least), "longest_edge": .int(most)]]
+    return try QwenImages(ConfigFields(size), placeholder: 9, side: side)
+  }
+
+  @Test(arguments: [
+    (640, 480, 640, 480), (1920, 1080, 1920, 1088), (100, 100, 256, 256), (2000, 3000, 1984, 3008),
+    (1000, 20, 1824, 64),
+  ])
+  func `an image keeps its shape within the bounds of its area`(
+    width: Int, height: Int, newWidth: Int, newHeight: Int
+  ) throws {
+    let images = try images(65_536, 16_777_216, side: 32)
+    let size = try images.size(width: width, height: height, tokens: .max >> 12)
+    #expect(size == ImageSize(width: newWidth, height: newHeight))
+    for tokens in [128, 256, 1280] {
+      let size = try images.size(width: width, height: height, tokens: tokens)
+      #expect(size.width / 32 * (size.height / 32) <= tokens)
+    }
+  }
+
+  @Test func `halves are rounded to even, and narrow images are refused`() throws {
+    let images = try images(3136, 12_845_056, side: 28)
+    for (width, height, expected) in [
+      (640, 480, (644, 476)), (28, 28, (56, 56)), (768, 768, (756, 756)), (1000, 20, (1008, 28)),
+      (42, 70, (56, 56)),
+    ] {
+      let size = try images.size(width: width, height: height, tokens: 16_384)
+      #expect(size == ImageSize(width: expected.0, height: expected.1), "\(width) x \(height)")
+    }
+    #expect(throws: MediaError.tooNarrow(width: 1, height: 201, limit: 200)) {
+      try images.size(width: 1, height: 201, tokens: 1280)
+    }
+    #expect(try images.size(width: 1, height: 200, tokens: 1280).width == 28)
+  }
+
+  @Test func `budgets grow with the detail`() throws {
+    #expect(
+      try images(65_536, 16_777_216, side: 32).budgets
+        == ImageBudgets(low: 256, usual: 1280, high: 4096, most: 4096))
   }
 }
 

@@ -11,6 +11,15 @@ extension Rows {
       if let base = source.baseAddress { row(index).update(from: base, count: columns) }
     }
   }
+
+  /// Adds to one row.
+  ///
+  /// - Precondition: `values` has as many elements as a row.
+  package func add(_ values: ArraySlice<Float>, to index: Int) {
+    precondition(index >= 0 && index < count && values.count == columns, "add: shapes differ")
+    let target = row(index)
+    for (column, value) in values.enumerated() { target[column] += value }
+  }
 }
 
 extension ComputeContext {

@@ -26,16 +26,19 @@ package final class RoPE {
   package let half: Int
   /// Whether a pair is two neighbours.
   let isInterleaved: Bool
+  /// Which of three coordinates turns each pair; empty where rows have a position alone.
+  private let axes: [Int]
   private let buffer = ScratchBuffer()
   private var angles: Rows
 
-  /// - Precondition: at least one variant, all of the same width.
-  package init(variants: [RoPEFrequencies], interleaved: Bool = false) {
-    self.variants = variants
+  /// - Precondition: at least one variant, all of the same width; axes 0 to 2, none or one for each pair.
+  package init(variants: [RoPEFrequencies], interleaved: Bool = false, axes: [Int] = []) {
+    (self.variants, self.axes) = (variants, axes)
     isInterleaved = interleaved
     half = variants.first?.inverse.count ?? 0
     angles = buffer.rows(0, 2 * half)
     precondition(variants.allSatisfy { $0.inverse.count == half }, "RoPE variants of different width")
+    precondition(axes.isEmpty || axes.count == half && axes.allSatisfy { 0...2 ~= $0 }, "RoPE axes")
   }
 
   /// Computes the angles of all rows of a step.
@@ -43,13 +46,12 @@ package final class RoPE {
     angles = buffer.rows(layout.rows, 2 * half)
     for span in layout.spans {
       let variant = variants[span.ropeVariant]
+      let hasPlaces = !axes.isEmpty && !span.places.isEmpty
       for r in 0..<span.count {
-        let target = angles.row(span.row + r)
-        let position = Double(span.start + r)
-        for i in 0..<half {
-          let angle = position * variant.inverse[i]
-          target[i] = Float(cos(angle) * variant.magnitude)
-          target[half + i] = Float(sin(angle) * variant.magnitude)
+        if hasPlaces {
+          turn(span.row + r, variant) { Double(span.places[r][axes[$0]]) }
+        } else {
+          turn(span.row + r, variant) { _ in Double(span.start + r) }
         }
       }
     }
@@ -58,14 +60,23 @@ package final class RoPE {
   /// Computes the angles of rows at any positions: row i stands at `positions[i]`.
   package func prepare(positions: [Int]) {
     angles = buffer.rows(positions.count, 2 * half)
-    let variant = variants[0]
-    for (row, position) in positions.enumerated() {
-      let target = angles.row(row)
-      for i in 0..<half {
-        let angle = Double(position) * variant.inverse[i]
-        target[i] = Float(cos(angle) * variant.magnitude)
-        target[half + i] = Float(sin(angle) * variant.magnitude)
-      }
+    for (row, position) in positions.enumerated() { turn(row, variants[0]) { _ in Double(position) } }
+  }
+
+  /// Computes the angles of rows at places with three coordinates, by the axes.
+  ///
+  /// - Precondition: there are axes.
+  package func prepare(places: [SIMD3<Int32>]) {
+    angles = buffer.rows(places.count, 2 * half)
+    for (row, place) in places.enumerated() { turn(row, variants[0]) { Double(place[axes[$0]]) } }
+  }
+
+  private func turn(_ row: Int, _ variant: RoPEFrequencies, _ position: (_ pair: Int) -> Double) {
+    let target = angles.row(row)
+    for i in 0..<half {
+      let angle = position(i) * variant.inverse[i]
+      target[i] = Float(cos(angle) * variant.magnitude)
+      target[half + i] = Float(sin(angle) * variant.magnitude)
     }
   }
 

@@ -18,6 +18,8 @@ package final class StepLayout {
     let slot: Int32?
     /// Positions that see each other in both directions, ascending.
     let groups: [Range<Int>]
+    /// What rotations turn the rows by, where that is not their position: three coordinates each; or none.
+    let places: [SIMD3<Int32>]
 
     /// Whether it is all of a short text whose tokens see each other.
     var isShortText: Bool { start == 0 && count <= ShortText.mostTokens && groups.first == 0..<count }
@@ -69,10 +71,12 @@ package final class StepLayout {
   ///   - slot: of the states of recurrent layers, where a model has them.
   ///   - groups: ranges of positions that see each other in both directions, such as those of one image. A group ends
   ///     within the rows, or before them.
+  ///   - places: coordinates of each row, for rotations that have axes; empty where each row's position is all three.
   package func append(
     count: Int, start: Int, table: [Int32], blockCount: Int, ropeVariant: Int, slot: Int32? = nil,
-    groups: [Range<Int>] = []
+    groups: [Range<Int>] = [], places: [SIMD3<Int32>] = []
   ) {
+    precondition(places.isEmpty || places.count == count, "not every row has a place")
     precondition(groups.allSatisfy { $0.upperBound <= start + count }, "a group goes beyond the rows")
     let needed = (start + count + KVCache.blockTokens - 1) / KVCache.blockTokens
     precondition(start >= 0 && count >= 0 && table.count >= needed, "the block table does not cover the span")
@@ -82,7 +86,7 @@ package final class StepLayout {
     spans.append(
       Span(
         row: rows, count: count, start: start, table: blocks.count, ropeVariant: ropeVariant, slot: slot,
-        groups: groups))
+        groups: groups, places: places))
     blocks.append(contentsOf: table.prefix(needed))
     rows += count
     tiling = nil

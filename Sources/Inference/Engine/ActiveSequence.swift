@@ -15,6 +15,8 @@ final class ActiveSequence {
   /// What the prefix cache knows the tokens by: where an image or an audio clip stands, its content. Nil when
   /// there are none, and the tokens serve.
   private var mediaKeys: [Int32]?
+  /// Where tokens stand, where images have rows and columns.
+  private let places: TokenPlaces?
   /// Soft tokens by the index of their span, from when they are encoded until their positions are computed.
   private var soft: [Int: [Float]] = [:]
   /// What of the tokens is computed, and where.
@@ -64,6 +66,7 @@ final class ActiveSequence {
     memory = SequenceMemory(
       root, promptCount: job.request.promptTokens.count, isKept: job.request.keepsPrefix)
     drafter = speculates ? Drafter(reference: job.request.draft) : nil
+    places = TokenPlaces(job.request.media, count: job.request.promptTokens.count)
     guard !request.media.isEmpty else { return }
     var keys = tokens
     for span in request.media {
@@ -88,6 +91,9 @@ final class ActiveSequence {
     guard start + 4 <= digest.count else { return -1 }
     return digest[start..<start + 4].reduce(0) { $0 << 8 | Int32($1) } | .min
   }
+
+  /// Time, row and column of these positions; empty where each position is all three.
+  func places(in range: Range<Int>) -> [SIMD3<Int32>] { places?[range] ?? [] }
 
   func hasSoft(_ index: Int) -> Bool { soft[index] != nil }
   func softTokens(of index: Int) -> [Float]? { soft[index] }
@@ -243,7 +249,8 @@ extension ActiveSequence {
       let width = values.count / span.input.tokenCount
       let first = (shared.lowerBound - span.start) * width
       return Batch.SoftRows(
-        row: shared.lowerBound - range.lowerBound, values: values[first..<first + shared.count * width])
+        row: shared.lowerBound - range.lowerBound, values: values[first..<first + shared.count * width],
+        width: width)
     }
   }
 

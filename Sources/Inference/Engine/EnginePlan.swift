@@ -159,6 +159,7 @@ extension Engine {
     }
     if !sequence.request.media.isEmpty {
       span.soft = sequence.softRows(in: start..<end)
+      span.places = sequence.places(in: start..<start + span.tokens.count)
       if model.seesImagesWhole { span.groups = sequence.imageGroups(in: start..<end) }
     }
     return span

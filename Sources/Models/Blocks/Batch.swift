@@ -32,6 +32,8 @@ package struct Batch: Sendable {
     package var soft: [SoftRows] = []
     /// Ranges of positions that see each other in both directions, ascending; none ends after the span.
     package var groups: [Range<Int>] = []
+    /// Time, row and column of each token for models that turn by these; empty where its position is all three.
+    package var places: [SIMD3<Int32>] = []
 
     package init(
       tokens: [Int32], start: Int, blocks: [Int32], slot: Int32? = nil, ropeVariant: Int = 0,
@@ -65,11 +67,14 @@ package struct Batch: Sendable {
   package struct SoftRows: Sendable {
     /// The first row, within the span.
     package var row: Int
-    /// `[count, hidden]`.
+    /// `[count, width]`.
     package var values: ArraySlice<Float>
+    /// Elements of a row: an embedding, and then what is added to it after each of the first layers. Nil for the embedding
+    /// alone.
+    package var width: Int?
 
-    package init(row: Int, values: ArraySlice<Float>) {
-      (self.row, self.values) = (row, values)
+    package init(row: Int, values: ArraySlice<Float>, width: Int? = nil) {
+      (self.row, self.values, self.width) = (row, values, width)
     }
   }
 

@@ -80,6 +80,7 @@ package final class Decoder: CausalModel {
     frame.place(batch, into: x) { _ in }
     for (index, layer) in layers.enumerated() {
       layer(&x, &h, step, isLast: index == layers.count - 1)
+      if index < towers.depth { frame.deepen(batch, x, after: index) }
       batch.afterLayer?(x)
     }
     return x

@@ -115,7 +115,7 @@ final class DecoderFrame {
     for span in batch.spans {
       layout.append(
         count: span.tokens.count, start: span.start, table: span.blocks, blockCount: cache.blockCount,
-        ropeVariant: span.ropeVariant, slot: span.slot, groups: span.groups)
+        ropeVariant: span.ropeVariant, slot: span.slot, groups: span.groups, places: span.places)
       tokens.append(contentsOf: span.tokens)
     }
     rope.prepare(layout)
@@ -145,13 +145,27 @@ final class DecoderFrame {
   ///
   /// - Parameter visit: called with every row that was replaced.
   func place(_ batch: Batch, into x: Rows, visit: (Int) -> Void) {
+    forEachSoft(batch, part: 0) { row, values in
+      x.set(row, to: values)
+      visit(row)
+    }
+  }
+
+  /// Adds what the soft tokens of the batch have for the stream after a layer.
+  func deepen(_ batch: Batch, _ x: Rows, after layer: Int) {
+    forEachSoft(batch, part: layer + 1) { row, values in x.add(values, to: row) }
+  }
+
+  /// Calls `body` with the rows of soft tokens that have such a part.
+  private func forEachSoft(_ batch: Batch, part: Int, _ body: (_ row: Int, ArraySlice<Float>) -> Void) {
     for (index, span) in batch.spans.enumerated() {
       for soft in span.soft {
-        for offset in 0..<soft.values.count / sizes.hidden {
-          let row = layout.firstRow(ofSpan: index) + soft.row + offset
-          let start = soft.values.startIndex + offset * sizes.hidden
-          x.set(row, to: soft.values[start..<start + sizes.hidden])
-          visit(row)
+        let width = soft.width ?? sizes.hidden
+        guard (part + 1) * sizes.hidden <= width else { continue }
+        for offset in 0..<soft.values.count / width {
+          let start = soft.values.startIndex + offset * width + part * sizes.hidden
+          body(
+            layout.firstRow(ofSpan: index) + soft.row + offset, soft.values[start..<start + sizes.hidden])
         }
       }
     }

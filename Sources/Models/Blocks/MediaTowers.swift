@@ -9,6 +9,8 @@ struct MediaTowers {
   var audio: (any MediaEncoder)?
   /// Whether the positions of an image see each other in both directions.
   var areImagesWhole = false
+  /// After how many of the first layers soft tokens add to the residual stream; fewer than there are layers.
+  var depth = 0
 
   func encoder(for kind: MediaKind) -> (any MediaEncoder)? {
     switch kind {

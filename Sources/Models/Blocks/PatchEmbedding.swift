@@ -54,33 +54,71 @@ extension ResamplingFilter {
   }
 }
 
+extension Rows {
+  /// Puts neighbouring patches beside each other: every square of `side · side` becomes a row, its patches by rows and
+  /// their elements innermost.
+  ///
+  /// - Parameters:
+  ///   - columns: patches of a row of the image, whose rows follow each other.
+  ///   - out: `[count / side², side² · elements]`.
+  func join(columns: Int, side: Int, into out: Rows) {
+    let across = columns / side
+    for token in 0..<out.count {
+      for part in 0..<side * side {
+        let (row, column) = (token / across * side + part / side, token % across * side + part % side)
+        copyRow(
+          row * columns + column, to: out.columns(from: part * self.columns, count: self.columns), at: token)
+      }
+    }
+  }
+}
+
 extension LayerLoader {
   /// A convolution whose windows do not overlap, as a linear map of `[y][x][channel]`. MLX stores `[out][y][x][channel]`,
   /// other checkpoints `[out][channel][y][x]`.
-  func patchEmbedding(_ name: String, rows: Int, patch: Int) throws(ModelError) -> Linear {
+  ///
+  /// - Parameter frames: pictures of a window; all of them are one still image here. Stored before y and x.
+  func patchEmbedding(_ name: String, rows: Int, patch: Int, frames: Int? = nil) throws(ModelError) -> Linear
+  {
     let (weight, columns) = (name + ".weight", patch * patch * 3)
-    let isForeign = shape(of: weight) == [rows, 3, patch, patch]
+    let window = (frames.map { [$0] } ?? []) + [patch, patch]
+    let isForeign = shape(of: weight) == [rows, 3] + window
+    let stored = try tensor(weight, shape: isForeign ? [rows, 3] + window : [rows] + window + [3])
     let flat: TensorView
-    if isForeign {
-      let stored = try floats(weight, shape: [rows, 3, patch, patch])
-      var values = [Float](repeating: 0, count: stored.count)
-      for row in 0..<rows {
-        for channel in 0..<3 {
-          for place in 0..<patch * patch {
-            let from = row * columns + channel * patch * patch + place
-            values[row * columns + place * 3 + channel] = stored[from]
-          }
-        }
-      }
-      flat = TensorView(name: weight, shape: [rows, columns], floats: values)
-    } else {
-      let stored = try tensor(weight, shape: [rows, patch, patch, 3])
+    if !isForeign, frames == nil {
       guard let matrix = stored.reshaped([rows, columns]) else {
         throw .missingTensor(name: stored.name, because: "its size overflows")
       }
       flat = matrix
+    } else {
+      flat = TensorView(
+        name: stored.name, shape: [rows, columns],
+        floats: Self.stillWeights(
+          try computing(try stored.floats()), rows: rows, places: patch * patch, frames: frames ?? 1,
+          isForeign: isForeign))
     }
     let bias = has(name + ".bias") ? try tensor(name + ".bias", shape: [rows]) : nil
     return try linear([WeightTensors(weight: flat, bias: bias, rows: rows, columns: columns)])
+  }
+
+  /// `[out][place][channel]`, the sum over all frames.
+  private static func stillWeights(
+    _ stored: [Float], rows: Int, places: Int, frames: Int, isForeign: Bool
+  ) -> [Float] {
+    var values = [Float](repeating: 0, count: rows * places * 3)
+    for row in 0..<rows {
+      for frame in 0..<frames {
+        for place in 0..<places {
+          for channel in 0..<3 {
+            let from =
+              isForeign
+              ? ((row * 3 + channel) * frames + frame) * places + place
+              : ((row * frames + frame) * places + place) * 3 + channel
+            values[(row * places + place) * 3 + channel] += stored[from]
+          }
+        }
+      }
+    }
+    return values
   }
 }

@@ -84,12 +84,10 @@ private final class PatchTransformerRun: MediaEncoding {
   private let finish: (Rows) -> Rows
   private var image: PixelImage?
   private var nextLayer = 0
-  private let cache: KVCache
-  private let layout = StepLayout()
+  private let attention: PatchAttention
   private let residual = ScratchBuffer()
   private let normed = ScratchBuffer()
   private let projected = ScratchBuffer()
-  private let attended = ScratchBuffer()
 
   /// Patches that go through the feed-forward layers together: they are the widest.
   private static let chunk = 1024
@@ -98,14 +96,7 @@ private final class PatchTransformerRun: MediaEncoding {
     _ tower: PatchTransformer, _ image: PixelImage, _ finish: @escaping (Rows) -> Rows
   ) throws(ModelError) {
     (self.tower, self.image, self.finish) = (tower, image, finish)
-    let (count, shape) = (tower.sizes.patches, tower.sizes.attention)
-    let blocks = KVCache.blocks(forTokens: count)
-    cache = try computing(
-      try KVCache(
-        shape: [KVLayerShape(kvHeads: shape.kvHeads, headDim: shape.headDim)], blockCount: blocks))
-    layout.append(
-      count: count, start: 0, table: (0..<blocks).map { Int32(clamping: $0) }, blockCount: blocks,
-      ropeVariant: 0, groups: [0..<count])
+    attention = try PatchAttention(tower.sizes.attention, patches: tower.sizes.patches)
   }
 
   private var x: Rows { residual.rows(tower.sizes.patches, tower.sizes.hidden) }
@@ -146,12 +137,7 @@ private final class PatchTransformerRun: MediaEncoding {
     layer.attentionNorm(x, into: h)
     let all = projected.rows(x.count, 3 * hidden)
     layer.qkv(h, into: all)
-    let out = attended.rows(x.count, hidden)
-    compute.attend(
-      all.columns(from: 0, count: hidden),
-      adding: (all.columns(from: hidden, count: hidden), all.columns(from: 2 * hidden, count: hidden)),
-      shape: tower.sizes.attention, layer: 0, of: cache, at: layout, into: out)
-    layer.out(out, into: h)
+    layer.out(attention(all, compute), into: h)
     compute.add(h, to: x)
 
     layer.mlpNorm(x, into: h)

@@ -16,9 +16,11 @@ struct RoPEScaling {
   let shortLimit: Int?
   /// Whether the pairs that turn are neighbours, (2i, 2i + 1), and not of two halves.
   private(set) var isInterleaved = false
+  /// Which of time, row and column turns each pair; empty in models that know no rows and columns of images.
+  private(set) var axes: [Int] = []
 
   /// For the rows of a step.
-  var rope: RoPE { RoPE(variants: variants, interleaved: isInterleaved) }
+  var rope: RoPE { RoPE(variants: variants, interleaved: isInterleaved, axes: axes) }
 
   func variant(forTokens tokens: Int) -> Int {
     guard let shortLimit else { return 0 }
@@ -41,6 +43,25 @@ struct RoPEScaling {
       config, sizes: sizes, theta: fallback, headDim: headDim ?? sizes.headDim, share: share,
       rotated: rotated, layerType: layerType)
     isInterleaved = try config.bool("rope_traditional", default: interleaved)
+    for key in ["rope_parameters", "rope_scaling"] where axes.isEmpty {
+      guard let scaling = try config.object(key), scaling.has("mrope_section") else { continue }
+      axes = try Self.axes(scaling, pairs: variants[0].inverse.count)
+    }
+  }
+
+  /// Sections say how many pairs turn by time, row and column: one section after the other, or in turns of three as long as
+  /// there are rows and columns left (Qwen3-VL).
+  private static func axes(_ scaling: ConfigFields, pairs: Int) throws(ModelError) -> [Int] {
+    let sections = try scaling.ints("mrope_section", in: 0...pairs)
+    guard sections.count == 3, sections.reduce(0, +) == pairs else {
+      throw .invalidValue(
+        key: scaling.name(of: "mrope_section"), found: "\(sections)",
+        expected: "three numbers whose sum is the \(pairs) pairs of a head")
+    }
+    guard try scaling.bool("mrope_interleaved", default: false) else {
+      return sections.enumerated().flatMap { [Int](repeating: $0.offset, count: $0.element) }
+    }
+    return (0..<pairs).map { $0 % 3 > 0 && $0 < 3 * sections[$0 % 3] ? $0 % 3 : 0 }
   }
 
   private init(

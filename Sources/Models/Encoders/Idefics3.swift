@@ -48,18 +48,8 @@ final class Idefics3Vision: MediaEncoder {
   func begin(_ input: MediaInput) throws(ModelError) -> any MediaEncoding {
     let (near, soft) = (ScratchBuffer(), ScratchBuffer())
     return try tower.begin(input) { [tower, joined, projection] x in
-      let side = tower.sizes.side / joined
-      let together = near.rows(side * side, x.columns * joined * joined)
-      for token in 0..<together.count {
-        for part in 0..<joined * joined {
-          let (row, column) = (
-            token / side * joined + part / joined, token % side * joined + part % joined
-          )
-          x.copyRow(
-            row * tower.sizes.side + column,
-            to: together.columns(from: part * x.columns, count: x.columns), at: token)
-        }
-      }
+      let together = near.rows(x.count / (joined * joined), x.columns * joined * joined)
+      x.join(columns: tower.sizes.side, side: joined, into: together)
       let out = soft.rows(together.count, projection.rows)
       projection(together, into: out)
       return out
@@ -182,9 +172,4 @@ struct Idefics3Images: ImageProcessor {
     parts.append(.text(mark))
     return MediaPassage(kind: .image, soft: placeholder, parts: parts)
   }
-}
-
-/// Pixels.
-struct ImageSize: Equatable {
-  let width, height: Int
 }
