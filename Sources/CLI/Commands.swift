@@ -219,8 +219,8 @@ package enum CommandLineTool {
     }
     if !chosen.takesNames, let word = given.arguments.first { throw UsageError.unexpectedArgument(word) }
     let flags = try withSettings(given, of: chosen)
-    if rest.isEmpty && command == nil && !flags.isSet("model") && !flags.isSet("models-dir")
-      && !flags.isSet("allow-pull")
+    if rest.isEmpty && command == nil && !flags.isSet(.model) && !flags.isSet(.modelsDir)
+      && !flags[.allowPull]
     {
       return try FirstRun.greet(flags)
     }
@@ -250,10 +250,10 @@ package enum CommandLineTool {
   /// With what the environment and the configuration file say.
   private static func withSettings(_ given: ParsedFlags, of command: Command) throws -> ParsedFlags {
     var flags = given
-    tellUnreadVariables(asJSON: flags.isSet("json-log"))
+    tellUnreadVariables(asJSON: flags[.jsonLog])
     try flags.fill(try ConfigurationFile.environment(command.flags), flags: command.flags)
-    guard !flags.isSet("no-config"),
-      let file = try ConfigurationFile.find(flags.text("config"), flags: Command.allFlags)
+    guard !flags[.noConfig],
+      let file = try ConfigurationFile.find(flags[.config], flags: Command.allFlags)
     else {
       return flags
     }

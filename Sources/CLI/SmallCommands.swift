@@ -6,7 +6,7 @@ import Platform
 
 enum VersionCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(BuildInfo.json.text)
     } else {
       for line in BuildInfo.lines { Terminal.print(line) }
@@ -19,8 +19,8 @@ enum VersionCommand {
 enum HealthCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let host = ServeSetup.reachable(ServeSetup.host(flags))
-    let port = flags.integer("port") ?? 8080
-    let status = Probe.status(host: host, port: port, path: "/ready", seconds: flags.decimal("timeout") ?? 3)
+    let port = flags[.port] ?? 8080
+    let status = Probe.status(host: host, port: port, path: "/ready", seconds: flags[.timeout] ?? 3)
     guard status == 200 else {
       Terminal.printError(
         "mlxserve: " + (status.map { "not ready: status \($0)" } ?? "nothing answers on \(host) port \(port)")

@@ -98,8 +98,10 @@ struct ChatOrderTests {
     for word in ["@\(escaped)", "@'\(path)'", "@\"\(path)\""] {
       let files = try attached("sum up \(word) now")
       #expect(files.text == "sum up \n\n```a note.txt\nline\n\n```\n\n now", "\(word)")
-      #expect(files.notes == ["added a note.txt"])
+      #expect(files.told == ["added a note.txt"] && files.notes.isEmpty)
     }
+    let asked = try attached("@notes:\(folder) what is due? @notes:\(folder)")
+    #expect(asked.notes == [File.resolved(folder)] && asked.told.isEmpty && !asked.text.contains("notes:"))
     // Without a mark only images and clips are taken, and only those that are there.
     for text in [
       "sum up \(escaped)", "what is in /nowhere/x.png ?", "a@b.example is it's \"quoted\" ", "two  spaces",

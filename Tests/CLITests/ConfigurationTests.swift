@@ -42,18 +42,18 @@ import Testing
     try parsed.fill(
       parse("port = 3\nhost = ::\nmax-body = 7\nstrict-params = true\nno-ui = false\ntext = other"),
       flags: flags)
-    #expect(parsed.text("port") == "1")
+    #expect(parsed[.port] == 1)
     #expect(parsed.source(of: "port") == .commandLine)
-    #expect(parsed.text("host") == "::1")
+    #expect(parsed[.host] == "::1")
     #expect(parsed.source(of: "host") == .variable("MLXSERVE_HOST"))
-    #expect(parsed.texts("model") == ["a", "b"])
-    #expect(parsed.integer("max-body") == 7)
+    #expect(parsed.texts(.model) == ["a", "b"])
+    #expect(parsed[.maxBody] == 7)
     #expect(parsed.source(of: "max-body") == .file("f", line: 3))
-    #expect(parsed.isSet("strict-params"))
-    #expect(!parsed.isSet("no-ui"))
+    #expect(parsed[.strictParams])
+    #expect(!parsed[.noUi])
     // Of another command, and of another reader.
-    #expect(!parsed.isSet("text"))
-    #expect(!parsed.isSet("api-key"))
+    #expect(!parsed.isSet(.text))
+    #expect(!parsed.isSet(.apiKey))
   }
 
   @Test func `a variable that nothing reads is named with what was meant`() {

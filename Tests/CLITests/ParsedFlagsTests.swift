@@ -6,13 +6,13 @@ import Testing
 
 @Suite struct ParsedFlagsTests {
   private let flags = [
-    Flag("model DIR", .text, ""),
-    Flag("port N", .integer(0...65535), ""),
-    Flag("depth N,N", .integers(0...100), ""),
-    Flag("temperature T", .decimal(0...2), ""),
-    Flag("isa NAME", .choice(["avx2", "portable"]), ""),
-    Flag("json", .toggle, ""),
-    Flag("key KEY", .text, "", isRepeatable: true),
+    Flag(.model, "DIR", ""),
+    Flag(.port, "N", 0...65535, ""),
+    Flag(.depth, "N,N", 0...100, ""),
+    Flag(.temperature, "T", 0...2, ""),
+    Flag(.isa, "NAME", choices: ["avx2", "portable"], ""),
+    Flag(.json, ""),
+    Flag(.apiKey, "KEY", "", isRepeatable: true),
   ]
 
   private func parse(_ arguments: String...) throws(UsageError) -> ParsedFlags {
@@ -21,23 +21,23 @@ import Testing
 
   @Test func `values follow their flag or an equals sign`() throws {
     let parsed = try parse("--model", "a dir", "--port=8080", "--json", "--depth", "0,5,100")
-    #expect(parsed.text("model") == "a dir")
-    #expect(parsed.integer("port") == 8080)
-    #expect(parsed.isSet("json"))
-    #expect(parsed.integers("depth") == [0, 5, 100])
-    #expect(!parsed.isSet("isa"))
+    #expect(parsed[.model] == "a dir")
+    #expect(parsed[.port] == 8080)
+    #expect(parsed[.json])
+    #expect(parsed[.depth] == [0, 5, 100])
+    #expect(!parsed.isSet(.isa))
   }
 
   @Test func `a value may itself contain an equals sign or begin with dashes`() throws {
-    #expect(try parse("--model=a=b").text("model") == "a=b")
-    #expect(try parse("--model", "--port").text("model") == "--port")
+    #expect(try parse("--model=a=b")[.model] == "a=b")
+    #expect(try parse("--model", "--port")[.model] == "--port")
   }
 
   @Test func `letters stand for the flags that people know`() throws {
     let parsed = try parse("-m", "a", "-p", "8080")
-    #expect(parsed.text("model") == "a" && parsed.integer("port") == 8080)
-    let prompt = Flag("prompt TEXT", .text, "")
-    #expect(try ParsedFlags(["-p", "hi"], flags: flags + [prompt]).text("prompt") == "hi")
+    #expect(parsed[.model] == "a" && parsed[.port] == 8080)
+    let prompt = Flag(.prompt, "TEXT", "")
+    #expect(try ParsedFlags(["-p", "hi"], flags: flags + [prompt])[.prompt] == "hi")
     #expect(throws: UsageError.missingValue(flag: "model", placeholder: "DIR")) { try parse("-m") }
     #expect(throws: UsageError.unknownFlag("-v", suggestion: nil)) { try parse("-v") }
   }
@@ -45,13 +45,13 @@ import Testing
   @Test func `the first word is the model unless a flag names it`() throws {
     var parsed = try ParsedFlags(["a", "--port", "1", "b"], flags: flags, takesArguments: true)
     parsed.takeModel(several: false)
-    #expect(parsed.text("model") == "a" && parsed.arguments == ["b"])
+    #expect(parsed[.model] == "a" && parsed.arguments == ["b"])
     var named = try ParsedFlags(["a", "-m", "c"], flags: flags, takesArguments: true)
     named.takeModel(several: true)
-    #expect(named.text("model") == "c" && named.arguments == ["a"])
+    #expect(named[.model] == "c" && named.arguments == ["a"])
     var several = try ParsedFlags(["a", "b"], flags: flags, takesArguments: true)
     several.takeModel(several: true)
-    #expect(several.texts("model") == ["a", "b"] && several.arguments.isEmpty)
+    #expect(several.texts(.model) == ["a", "b"] && several.arguments.isEmpty)
   }
 
   @Test func `help is a screen, and every flag is in the whole one`() {
@@ -70,9 +70,18 @@ import Testing
   }
 
   @Test func `some flags may be repeated`() throws {
-    let parsed = try parse("--key", "a", "--json", "--key=b")
-    #expect(parsed.texts("key") == ["a", "b"])
-    #expect(parsed.texts("model") == [])
+    let parsed = try parse("--api-key", "a", "--json", "--api-key=b")
+    #expect(parsed.texts(.apiKey) == ["a", "b"])
+    #expect(parsed.texts(.model) == [])
+  }
+
+  @Test func `every name of a flag is one of some command, and the other way round`() {
+    let names =
+      Toggle.allCases.map(\.name) + TextFlag.allCases.map(\.name) + IntegerFlag.allCases.map(\.name)
+      + DecimalFlag.allCases.map(\.name) + IntegersFlag.allCases.map(\.name)
+    #expect(Set(names).count == names.count)
+    #expect(Set(names) == Set(Command.all.flatMap(\.flags).map(\.name)))
+    #expect(IntegerFlag.prefixCacheDirSize.name == "prefix-cache-dir-size")
   }
 
   @Test func `a mistyped flag is answered with the one that was meant`() {
@@ -96,7 +105,7 @@ import Testing
 
   @Test func `a word stands for a case, or is refused with those that there are`() throws {
     func level(_ arguments: String...) throws -> Level? {
-      try ParsedFlags(arguments, flags: flags).word("isa")
+      try ParsedFlags(arguments, flags: flags).word(.isa)
     }
     #expect(try level("--isa", "avx2") == .avx2)
     #expect(try level() == nil)

@@ -23,9 +23,9 @@ enum LaunchCommand {
     }
     let files = try agent.files.map { try AgentFile($0, facts, home: home) }
     show(agent, facts, files, home: home)
-    if flags.isSet("print") { return ExitCode.success }
+    if flags[.print] { return ExitCode.success }
     guard try write(files.filter(\.isChanged), flags) else { return ExitCode.checkFailed }
-    guard let program = agent.program, !flags.isSet("no-start") else { return ExitCode.success }
+    guard let program = agent.program, !flags[.noStart] else { return ExitCode.success }
     guard let path = ChildProcess.find(program) else {
       throw AgentError.notInstalled(program: program, title: agent.title)
     }
@@ -38,9 +38,9 @@ enum LaunchCommand {
 
   private static func facts(_ flags: ParsedFlags) throws -> AgentFacts {
     let host = ServeSetup.reachable(ServeSetup.host(flags))
-    let port = flags.integer("port") ?? 8080
+    let port = flags[.port] ?? 8080
     let url = "http://\(Endpoint(address: host, port: port))"
-    let key = flags.text("api-key") ?? Environment.value(ServeSetup.keyVariable)
+    let key = flags[.apiKey] ?? Environment.value(ServeSetup.keyVariable)
     let reply = Probe.get(
       host: host, port: port, path: "/v1/models", key: key, limit: replyLimit, seconds: 5)
     guard let reply else {
@@ -56,7 +56,7 @@ enum LaunchCommand {
     else {
       throw AgentError.noServer("\(url) answers with status \(reply.status), and not with a list of models")
     }
-    var facts = try facts(url, models, wanted: flags.text("model"))
+    var facts = try facts(url, models, wanted: flags[.model])
     if let key { facts.key = key }
     return facts
   }
@@ -153,7 +153,7 @@ enum LaunchCommand {
   /// False where it was not to be.
   static func write(_ files: [AgentFile], _ flags: ParsedFlags) throws -> Bool {
     guard !files.isEmpty else { return true }
-    if !flags.isSet("write") {
+    if !flags[.write] {
       guard Terminal.inputIsTerminal, Terminal.errorIsTerminal else {
         throw UsageError.missingFlag("write", hint: "nobody can be asked here; --print only shows")
       }

@@ -32,7 +32,7 @@ enum MCPCommand {
         throw UsageError.unusable(flag: "folder", reason: "'\(name)' is not a folder")
       }
       let isKnown = try SearchedFolder.modelIsKnown(folder, flags)
-      guard isKnown || flags.isSet("model") else { throw SearchFolderError.noModel }
+      guard isKnown || flags.isSet(.model) else { throw SearchFolderError.noModel }
       if !folders.contains(folder) { folders.append(folder) }
     }
     return folders
@@ -52,7 +52,7 @@ enum MCPCommand {
         expected: "one of " + MCPClient.all.map(\.name).joined(separator: ", "))
     }
     let command = try self.command(try folders(Array(words.dropFirst()), flags), flags)
-    let server = flags.text("name") ?? "notes"
+    let server = flags[.name] ?? "notes"
     if let line = client.line(server, command) {
       Terminal.print(line)
       return ExitCode.success
@@ -65,8 +65,8 @@ enum MCPCommand {
     guard file.isChanged else { return ExitCode.success }
     for line in file.difference { Terminal.print(Terminal.safe(line)) }
     // Nobody can be asked in a pipe: there it is only shown.
-    guard !flags.isSet("print"),
-      flags.isSet("write") || (Terminal.inputIsTerminal && Terminal.errorIsTerminal)
+    guard !flags[.print],
+      flags[.write] || (Terminal.inputIsTerminal && Terminal.errorIsTerminal)
     else { return ExitCode.success }
     guard try LaunchCommand.write([file], flags) else { return ExitCode.checkFailed }
     Terminal.print("Start \(client.title) again: it reads its settings once.")
@@ -86,13 +86,13 @@ enum MCPCommand {
   /// What a program starts: this one by its path, since programs have another PATH than shells.
   private static func command(_ folders: [String], _ flags: ParsedFlags) throws -> [String] {
     var words = [program, "mcp"] + folders
-    for name in ["model", "answer-model", "rerank", "index-dir"] {
-      guard let value = flags.text(name) else { continue }
+    for flag in [TextFlag.model, .answerModel, .rerank, .indexDir] {
+      guard let value = flags[flag] else { continue }
       // A path holds from any folder.
-      words += ["--" + name, File.exists(value) ? File.resolved(value) ?? value : value]
+      words += ["--" + flag.name, File.exists(value) ? File.resolved(value) ?? value : value]
     }
-    if let threads = flags.integer("threads") { words += ["--threads", "\(threads)"] }
-    if flags.isSet("all-files") { words.append("--all-files") }
+    if let threads = flags[.threads] { words += ["--threads", "\(threads)"] }
+    if flags[.allFiles] { words.append("--all-files") }
     return words
   }
 }

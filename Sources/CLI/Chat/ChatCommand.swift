@@ -12,7 +12,7 @@ import Sampling
 
 enum ChatCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    try withChat(flags) { try $0.converse(goesOn: flags.isSet("continue")) }
+    try withChat(flags) { try $0.converse(goesOn: flags[.continue]) }
   }
 
   /// `run MODEL "prompt"`: one answer; without a prompt and without a pipe, a conversation.
@@ -20,7 +20,7 @@ enum ChatCommand {
     var flags = flags
     // A model of the configuration leaves all words to the prompt.
     flags.takeModel(several: false)
-    let words = (flags.text("prompt").map { [$0] } ?? []) + flags.arguments
+    let words = (flags[.prompt].map { [$0] } ?? []) + flags.arguments
     // What comes through a pipe is data, whatever files it names.
     var prompt = TypedText()
     if !Terminal.inputIsTerminal {
@@ -42,7 +42,7 @@ enum ChatCommand {
         guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("PROMPT") }
         return try chat.converse(goesOn: false)
       }
-      return try chat.answerOnce(prompt, asJSON: flags.isSet("json"))
+      return try chat.answerOnce(prompt, asJSON: flags[.json])
     }
   }
 
@@ -65,25 +65,25 @@ enum ChatCommand {
       settings.tools += tools.list
       settings.holdsArguments = !tools.list.isEmpty
     }
-    if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
+    if flags[.model] == nil { flags.set(.model, to: try ModelLocator.chosen(flags)) }
     let (model, engine) = try Loading.model(flags, change)
     let holder = EngineHolder(
       engine, names: { [flags] in ((try? flags.hubSettings()).map(ModelLocator.here) ?? []).map(\.name) },
       open: { [flags] name in
         var other = flags
-        other.set("model", to: name)
+        other.set(.model, to: name)
         return try Loading.model(other, change)
       })
     defer { holder.stop(keeping: !document.isEmpty) }
     var preferences = ChatPreferences()
-    preferences.sampling[.temperature] = flags.decimal("temperature")
-    preferences.sampling[.topP] = flags.decimal("top-p")
-    preferences.seed = flags.integer("seed")
+    preferences.sampling[.temperature] = flags[.temperature]
+    preferences.sampling[.topP] = flags[.topP]
+    preferences.seed = flags[.seed]
     preferences.maxTokens = settings.maxTokens
     preferences.system = settings.system
     preferences.stops = settings.stops
     preferences.thinks = !settings.switchesThinkingOff
-    preferences.schema = flags.text("schema")
+    preferences.schema = flags[.schema]
     var chat = try TerminalChat(
       model, holder, settings, preferences, document: document, tools: tools, notes: ChatNotes(flags))
     return try body(&chat)
@@ -94,15 +94,15 @@ enum ChatCommand {
   /// All but the sampling, which goes by the model.
   static func settings(_ flags: ParsedFlags) throws(UsageError) -> ChatSession.Settings {
     var settings = ChatSession.Settings()
-    settings.system = flags.text("system")
-    settings.maxTokens = flags.integer("max-tokens")
-    settings.stops = flags.texts("stop")
-    settings.switchesThinkingOff = flags.isSet("no-thinking")
-    settings.schema = try json("schema", flags)
-    if let tools = try json("tools", flags) {
+    settings.system = flags[.system]
+    settings.maxTokens = flags[.maxTokens]
+    settings.stops = flags.texts(.stop)
+    settings.switchesThinkingOff = flags[.noThinking]
+    settings.schema = try json(.schema, flags)
+    if let tools = try json(.tools, flags) {
       guard let list = tools.arrayValue else {
         throw .badValue(
-          flag: "tools", value: flags.text("tools") ?? "", expected: "a file with a JSON array of tools")
+          flag: "tools", value: flags[.tools] ?? "", expected: "a file with a JSON array of tools")
       }
       settings.tools = list
     }
@@ -110,12 +110,12 @@ enum ChatCommand {
   }
 
   /// The value in the file that a flag names.
-  private static func json(_ flag: String, _ flags: ParsedFlags) throws(UsageError) -> JSONValue? {
-    guard let path = flags.text(flag) else { return nil }
+  private static func json(_ flag: TextFlag, _ flags: ParsedFlags) throws(UsageError) -> JSONValue? {
+    guard let path = flags[flag] else { return nil }
     do {
       return try TerminalChat.json(in: path)
     } catch {
-      throw .badValue(flag: flag, value: path, expected: "a file with JSON: \(error)")
+      throw .badValue(flag: flag.name, value: path, expected: "a file with JSON: \(error)")
     }
   }
 }

@@ -110,7 +110,7 @@ struct ChatTools {
 extension ParsedFlags {
   /// The servers of `--mcp-config`, of a chat or of a server; nil for none.
   func toolServers(_ ledger: MemoryLedger) throws(UsageError) -> ToolServers? {
-    guard let path = text("mcp-config") else { return nil }
+    guard let path = self[.mcpConfig] else { return nil }
     do {
       return try ToolServers(File.read(path, limit: 1 << 20), curl: ChildProcess.find("curl"), ledger: ledger)
     } catch {

@@ -22,8 +22,8 @@ enum DocumentCommand {
     guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("FILE") }
     let documents = try flags.arguments.map(document)
     var flags = try withFolder(flags)
-    if let served = try ServedChat(at: flags.text("server"), flags) {
-      return try read(documents, by: served, system: flags.text("system"), asJSON: flags.isSet("json"))
+    if let served = try ServedChat(at: flags[.server], flags) {
+      return try read(documents, by: served, system: flags[.system], asJSON: flags[.json])
     }
     flags = try withModel(flags)
     var settings = try ChatCommand.settings(flags)
@@ -38,7 +38,7 @@ enum DocumentCommand {
         if case .reading = piece { printer.show(piece) }
       }
       printer.clear()
-      tell(document.name ?? "-", timings, asJSON: flags.isSet("json"))
+      tell(document.name ?? "-", timings, asJSON: flags[.json])
     }
     guard engine.waitForSaving() else { throw NotKept() }
     engine.stop()
@@ -79,15 +79,15 @@ enum DocumentCommand {
       question = TypedText(data: try input().trimmed)
     }
     var flags = try withFolder(flags)
-    if var served = try ServedChat(at: flags.text("server"), flags) {
+    if var served = try ServedChat(at: flags[.server], flags) {
       return try ask(documents, shown, question, &served, flags)
     }
     flags = try withModel(flags)
     return try ChatCommand.withChat(flags, about: shown, keep) { chat in
-      if flags.isSet("quotes"), !question.text.isEmpty {
-        return try quote(documents, question, &chat, asJSON: flags.isSet("json"))
+      if flags[.quotes], !question.text.isEmpty {
+        return try quote(documents, question, &chat, asJSON: flags[.json])
       }
-      guard question.text.isEmpty else { return try chat.answerOnce(question, asJSON: flags.isSet("json")) }
+      guard question.text.isEmpty else { return try chat.answerOnce(question, asJSON: flags[.json]) }
       guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("QUESTION") }
       return try chat.converse(goesOn: false)
     }
@@ -97,12 +97,12 @@ enum DocumentCommand {
     _ documents: [AskedDocument], _ shown: String, _ question: TypedText, _ served: inout ServedChat,
     _ flags: ParsedFlags
   ) throws -> Int32 {
-    let (system, asJSON) = (flags.text("system"), flags.isSet("json"))
+    let (system, asJSON) = (flags[.system], flags[.json])
     guard !question.text.isEmpty else {
       guard Terminal.inputIsTerminal else { throw UsageError.missingArgument("QUESTION") }
       return try served.converse(about: shown, system: system)
     }
-    guard flags.isSet("quotes") else {
+    guard flags[.quotes] else {
       return try served.answerOnce(shown + question.text, system: system, asJSON: asJSON)
     }
     _ = try served.send(shown + question.text, system: system, schema: QuotedAnswer.schema(documents)) { _ in
@@ -129,21 +129,21 @@ enum DocumentCommand {
   /// With the folder of documents.
   private static func withFolder(_ flags: ParsedFlags) throws -> ParsedFlags {
     var flags = flags
-    if flags.text("prefix-cache-dir") == nil {
+    if flags[.prefixCacheDir] == nil {
       guard let cache = Environment.cacheFolder else {
         throw Problem(description: "HOME is not set: name a folder for documents with --prefix-cache-dir")
       }
       let folder = cache + "/mlxserve/documents"
       try File.makeFolders(folder)
-      flags.set("prefix-cache-dir", to: folder)
+      flags.set(.prefixCacheDir, to: folder)
     }
-    if flags.integer("prefix-cache-dir-size") == nil { flags.set("prefix-cache-dir-size", to: "16384") }
+    if flags[.prefixCacheDirSize] == nil { flags.set(.prefixCacheDirSize, to: 16_384) }
     return flags
   }
 
   private static func withModel(_ flags: ParsedFlags) throws -> ParsedFlags {
     var flags = flags
-    if flags.text("model") == nil { flags.set("model", to: try ModelLocator.chosen(flags)) }
+    if flags[.model] == nil { flags.set(.model, to: try ModelLocator.chosen(flags)) }
     return flags
   }
 

@@ -27,7 +27,7 @@ struct ServedChat {
   /// - Returns: nil where there is none.
   /// - Throws: where the server that is named cannot be asked.
   init?(at url: String?, _ flags: ParsedFlags) throws {
-    guard let url = url ?? flags.text("prefix-cache-dir").flatMap(DocumentServer.url) else { return nil }
+    guard let url = url ?? flags[.prefixCacheDir].flatMap(DocumentServer.url) else { return nil }
     guard url.utf8.starts(with: "http://".utf8),
       let address = Authority.parse(String(url.dropFirst("http://".count).prefix { $0 != "/" }))
     else {
@@ -35,7 +35,7 @@ struct ServedChat {
         flag: "server", value: url, expected: "http:// with localhost or an address in numbers, and a port")
     }
     (self.url, place) = (url, (address.host, address.port ?? 80))
-    let isNamed = flags.text("server") != nil
+    let isNamed = flags[.server] != nil
     let reply = Probe.get(
       host: place.host, port: place.port, path: "/v1/models", key: key, limit: Self.replyLimit, seconds: 5)
     guard let reply, reply.status == 200,
@@ -47,9 +47,9 @@ struct ServedChat {
         description: "\(url) \(status)"
           + (reply?.status == 401 ? ": put its key into \(Self.keyVariable)" : ""))
     }
-    guard let id = Self.model(flags.text("model"), among: models) else {
+    guard let id = Self.model(flags[.model], among: models) else {
       guard isNamed else { return nil }
-      throw ServerProblem(description: "\(url) has no model '\(flags.text("model") ?? "")' that talks")
+      throw ServerProblem(description: "\(url) has no model '\(flags[.model] ?? "")' that talks")
     }
     model = id
     members = try Self.members(flags)
@@ -68,9 +68,9 @@ struct ServedChat {
     let settings = try ChatCommand.settings(flags)
     var members = JSONObject([("stream", true), ("return_progress", true), ("keep_prompt", true)])
     members["stream_options"] = ["include_usage": true]
-    members["temperature"] = flags.decimal("temperature").map(JSONValue.double)
-    members["top_p"] = flags.decimal("top-p").map(JSONValue.double)
-    members["seed"] = flags.integer("seed").map(JSONValue.int)
+    members["temperature"] = flags[.temperature].map(JSONValue.double)
+    members["top_p"] = flags[.topP].map(JSONValue.double)
+    members["seed"] = flags[.seed].map(JSONValue.int)
     members["max_tokens"] = settings.maxTokens.map(JSONValue.int)
     if !settings.stops.isEmpty { members["stop"] = .array(settings.stops.map(JSONValue.string)) }
     if !settings.tools.isEmpty { members["tools"] = .array(settings.tools) }

@@ -18,13 +18,13 @@ enum TranscribeCommand {
     Log.configure(level: .warning, json: false)
     var flags = given
     guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("FILE") }
-    let format: TranscriptFormat = try flags.word("format") ?? .txt
-    let output = flags.text("output")
+    let format: TranscriptFormat = try flags.word(.format) ?? .txt
+    let output = flags[.output]
     if let output, flags.arguments.count > 1, !File.isDirectory(output) {
       throw UsageError.unusable(
         flag: "output", reason: "several files need a folder: \(Terminal.safe(output)) is none")
     }
-    if flags.text("model") == nil { flags.set("model", to: try chosen(flags)) }
+    if flags[.model] == nil { flags.set(.model, to: try chosen(flags)) }
     let configuration = try Loading.engineConfiguration(flags)
     let (model, engine) = try Terminal.showingProgress("loading \(configuration.modelPath)") {
       try LoadedModel.open(configuration)
@@ -36,10 +36,10 @@ enum TranscribeCommand {
     for path in flags.arguments {
       let request = try request(path, flags, service.vocabulary)
       // Plain text appears as it is written down.
-      let isLive = format == .txt && output == nil && !flags.isSet("beside")
+      let isLive = format == .txt && output == nil && !flags[.beside]
       let transcript = try transcribe(request, service, name: path, isLive: isLive)
       let text = Self.text(transcript, format, path)
-      if flags.isSet("beside") {
+      if flags[.beside] {
         try OutputFile.write(Array(text.utf8), to: Self.stem(path) + "." + format.rawValue)
       } else if let output {
         let name = Self.stem(path.split(separator: "/").last.map(String.init) ?? path)
@@ -75,19 +75,19 @@ enum TranscribeCommand {
       throw Problem(description: "\(Terminal.safe(path)): \(error)")
     }
     var request = SpeechRequest(samples: samples)
-    if let name = flags.text("language") {
+    if let name = flags[.language] {
       guard let code = vocabulary.language(name) else {
         throw UsageError.unusable(flag: "language", reason: "the model does not know \(Terminal.safe(name))")
       }
       request.language = code
     }
-    request.translates = flags.isSet("translate")
+    request.translates = flags[.translate]
     if request.translates, !vocabulary.translates {
       throw UsageError.unusable(flag: "translate", reason: "this model hears English alone")
     }
-    request.prompt = flags.text("prompt") ?? ""
-    request.temperature = flags.decimal("temperature").map { Float($0) } ?? 0
-    request.wantsWords = flags.isSet("words")
+    request.prompt = flags[.prompt] ?? ""
+    request.temperature = flags[.temperature].map { Float($0) } ?? 0
+    request.wantsWords = flags[.words]
     return request
   }
 

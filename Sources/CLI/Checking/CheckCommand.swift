@@ -9,10 +9,10 @@ enum CheckCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     guard !flags.arguments.isEmpty else { throw UsageError.missingArgument("RECEIPT") }
     let receipts = try flags.arguments.flatMap { try ReceiptFiles.receipts($0) }
-    if flags.isSet("explain") { return try explain(receipts, asJSON: flags.isSet("json")) }
+    if flags[.explain] { return try explain(receipts, asJSON: flags[.json]) }
     let (model, engine) = try ReceiptFiles.load(flags, like: receipts.first)
     defer { engine.stop() }
-    let media = try flags.texts("media").map { try File.read($0, limit: AttachedFiles.mediaLimit) }
+    let media = try flags.texts(.media).map { try File.read($0, limit: AttachedFiles.mediaLimit) }
     var differing = 0
     for (index, receipt) in receipts.enumerated() {
       let head = receipts.count == 1 ? "" : "\(index + 1)."
@@ -20,11 +20,11 @@ enum CheckCommand {
       let passages = media.compactMap { receipt.passage(of: $0, for: model.media) }
       guard var report = try model.check(receipt, media: passages) else { return ExitCode.interrupted }
       let seconds = Instant.now.seconds(since: begin)
-      if let key = flags.text("signed-by"), receipt.isSigned != true || receipt.signer != key {
+      if let key = flags[.signedBy], receipt.isSigned != true || receipt.signer != key {
         report.mismatches.append("it is not signed by \(key)")
       }
       if !report.isSame { differing += 1 }
-      if flags.isSet("json") {
+      if flags[.json] {
         Terminal.print(report.json.text)
       } else {
         let signer = receipt.isSigned == true ? receipt.signer.map { "; signed by \($0)" } ?? "" : ""

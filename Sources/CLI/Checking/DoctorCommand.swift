@@ -9,7 +9,7 @@ import Platform
 enum DoctorCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let findings = try findings(flags)
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(VerifyCommand.json(findings, model: nil).text)
     } else {
       for finding in findings { Terminal.print(VerifyCommand.line(finding)) }
@@ -25,12 +25,12 @@ enum DoctorCommand {
       processor, cores, memory, hugePages, descriptors(DescriptorLimit.now.hard), curl(settings),
       cache(settings), disk(settings),
       port(flags), configuration(flags), suggestion,
-    ] + (flags.isSet("kernels") ? kernels + [bandwidth] : []) + prompts
+    ] + (flags[.kernels] ? kernels + [bandwidth] : []) + prompts
   }
 
   /// Which clients of a running server change the beginning of their prompts.
   private static func prompts(_ flags: ParsedFlags) throws -> [Finding] {
-    guard let url = flags.text("server") else { return [] }
+    guard let url = flags[.server] else { return [] }
     guard url.utf8.starts(with: "http://".utf8),
       let address = Authority.parse(String(url.dropFirst("http://".count).prefix { $0 != "/" }))
     else {
@@ -183,7 +183,7 @@ enum DoctorCommand {
   }
 
   private static func port(_ flags: ParsedFlags) -> Finding {
-    let (host, port) = (ServeSetup.host(flags), flags.integer("port") ?? 8080)
+    let (host, port) = (ServeSetup.host(flags), flags[.port] ?? 8080)
     guard Probe.isFree(host: host, port: port) else {
       return Finding(
         status: .failed, subject: "port", detail: "\(port) on \(host) is taken, or not allowed",

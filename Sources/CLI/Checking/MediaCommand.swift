@@ -9,7 +9,7 @@ enum MediaCommand {
   private static let fileLimit = 256 << 20
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let path = try flags.required("file", hint: "a PNG, JPEG or WAV file")
+    let path = try flags.required(.file, hint: "a PNG, JPEG or WAV file")
     let bytes = try File.read(path, limit: fileLimit)
     let isAudio = bytes.dropFirst(8).starts(with: "WAVE".utf8)
     Terminal.print((isAudio ? try audio(bytes, flags) : try image(bytes, flags)).text)
@@ -20,14 +20,14 @@ enum MediaCommand {
     let begin = Instant.now
     let image = try ImageDecoder.decode(PictureFile.decodable(bytes))
     let decoding = Instant.now.seconds(since: begin)
-    let tokens = flags.integer("image-tokens") ?? 280
+    let tokens = flags[.imageTokens] ?? 280
     let grid = PatchGrid(patch: 16, pooling: 3, tokens: tokens, positions: 10_240)
     let size = try grid.size(width: image.width, height: image.height, tokens: tokens)
     let resizing = Instant.now
     let resized = image.resized(width: size.width, height: size.height)
     let seconds = Instant.now.seconds(since: resizing)
-    if let target = flags.text("raw") {
-      try OutputFile.write((flags.isSet("resized") ? resized : image).pixels, to: target)
+    if let target = flags[.raw] {
+      try OutputFile.write((flags[.resized] ? resized : image).pixels, to: target)
     }
     return [
       "format": .string(try ImageDecoder.foreignName(bytes) ?? ImageDecoder.format(of: bytes).rawValue),
@@ -48,7 +48,7 @@ enum MediaCommand {
     let resampling = Instant.now
     let samples = AudioResampler.resample(clip.samples, from: clip.rate, to: settings.rate)
     let seconds = Instant.now.seconds(since: resampling)
-    if let target = flags.text("raw") {
+    if let target = flags[.raw] {
       try OutputFile.write(
         samples.flatMap { sample in
           (0..<4).map { UInt8(truncatingIfNeeded: sample.bitPattern >> UInt32(8 * $0)) }

@@ -35,19 +35,19 @@ enum ReceiptFiles {
   private static func configuration(_ flags: ParsedFlags, like receipt: Receipt?) throws
     -> EngineConfiguration
   {
-    guard flags.isSet("model") else {
+    guard flags.isSet(.model) else {
       throw UsageError.missingFlag(
         "model", hint: "answers are computed again; --explain alone compares two receipts")
     }
     var configuration = try Loading.engineConfiguration(flags)
-    if !flags.isSet("compute") {
+    if !flags.isSet(.compute) {
       switch receipt?.members["arithmetic"]?.stringValue?.prefix(while: { $0 != "-" }) {
       case "exact": configuration.computeMode = .exact
       case "fine": configuration.computeMode = .fine
       default: break
       }
     }
-    if !flags.isSet("kv-cache-type") {
+    if !flags.isSet(.kvCacheType) {
       configuration.kvFormat = receipt?.members["cache"]?.stringValue.flatMap(KVFormat.init)
     }
     return configuration
@@ -60,7 +60,7 @@ enum ReceiptFiles {
     var configuration = try configuration(flags, like: receipt)
     let loaded = try load(configuration)
     let wanted = receipt?.members["arithmetic"]?.stringValue ?? ""
-    guard !flags.isSet("isa"), wanted != loaded.model.identity.arithmetic else { return loaded }
+    guard !flags.isSet(.isa), wanted != loaded.model.identity.arithmetic else { return loaded }
     configuration.isa =
       wanted.hasSuffix("-portable") ? .portable : wanted.hasSuffix("-avx512") ? .avx512 : .avx2
     guard let isa = configuration.isa, CPUFeatures.available.contains(isa) else { return loaded }

@@ -27,7 +27,7 @@ enum ReplayCommand {
       if !words.isEmpty { differing += 1 }
       let found = words.isEmpty ? "as recorded" : words.joined(separator: "; ")
       let path = line.value["path"]?.stringValue ?? ""
-      if flags.isSet("json") {
+      if flags[.json] {
         let answer: JSONValue = [
           "line": .int(index + 1), "path": .string(path), "is_same": .bool(words.isEmpty),
           "differences": .array(words.map(JSONValue.string)),
@@ -37,7 +37,7 @@ enum ReplayCommand {
         ReceiptFiles.tell("\(path): \(found)", after: "\(index + 1).")
       }
     }
-    if !flags.isSet("json") {
+    if !flags[.json] {
       Terminal.print(
         "\(counted(lines.count, "request")), \(differing == 0 ? "none" : "\(differing)") different")
     }

@@ -7,14 +7,14 @@ import Server
 
 enum VerifyCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let hasStores = flags.isSet("state-dir") || flags.isSet("prefix-cache-dir")
+    let hasStores = flags.isSet(.stateDir) || flags.isSet(.prefixCacheDir)
     let stores = try stored(flags)
-    guard !hasStores || flags.isSet("model") else { return tell(stores, flags) }
+    guard !hasStores || flags.isSet(.model) else { return tell(stores, flags) }
     var configuration = try Loading.engineConfiguration(flags)
     // The check of the model leaves what is saved alone.
     configuration.prefixCacheFolder = nil
-    var verification = Verification(configuration, checksums: !flags.isSet("no-checksums"))
-    let asJSON = flags.isSet("json")
+    var verification = Verification(configuration, checksums: !flags[.noChecksums])
+    let asJSON = flags[.json]
     if !asJSON { Terminal.print("verifying \(Terminal.safe(configuration.modelPath))\n") }
     verification.run { finding in
       if !asJSON { Terminal.print(line(finding)) }
@@ -31,7 +31,7 @@ enum VerifyCommand {
 
   /// The findings on stores alone.
   private static func tell(_ findings: [Finding], _ flags: ParsedFlags) -> Int32 {
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(json(findings, model: nil).text)
     } else {
       for finding in findings { Terminal.print(line(finding)) }
@@ -42,7 +42,7 @@ enum VerifyCommand {
   /// What the folders hold that a server keeps beyond its process. A server may use them meanwhile.
   static func stored(_ flags: ParsedFlags) throws -> [Finding] {
     var findings: [Finding] = []
-    if let folder = flags.text("state-dir") {
+    if let folder = flags[.stateDir] {
       findings += found(
         "stored records", try ResponseStore.check(folder: folder),
         advice:
@@ -55,7 +55,7 @@ enum VerifyCommand {
         )
       }
     }
-    if let folder = flags.text("prefix-cache-dir") {
+    if let folder = flags[.prefixCacheDir] {
       findings += found(
         "saved prefixes", try PrefixStore.check(folder: folder),
         advice: "nothing: the server deletes them and computes them again.")

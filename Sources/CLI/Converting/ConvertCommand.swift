@@ -15,12 +15,12 @@ enum ConvertCommand {
   private static let textTokens = 4096
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let output = try flags.required("output", hint: "the folder to write, which must not exist")
+    let output = try flags.required(.output, hint: "the folder to write, which must not exist")
     var options = try options(flags)
     _ = try options.base()
     guard !File.exists(output) else { throw ConversionError.exists(path: output) }
     let configuration = try Loading.engineConfiguration(flags)
-    let subject = try flags.text("text").map {
+    let subject = try flags[.text].map {
       try PerplexityCommand.subject(text: $0, model: configuration.modelPath)
     }
     if options.recipe == .best { options.importance = try importance(configuration, subject) }
@@ -42,7 +42,7 @@ enum ConvertCommand {
     let measured = try subject.map { try measure(configuration, made, $0, flags) }
     try conversion.finish(
       card: ModelCard(conversion, source: folder, measured: measured, asked: asked(flags)).text)
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(report(conversion, seconds, measured).text)
       return ExitCode.success
     }
@@ -60,22 +60,22 @@ enum ConvertCommand {
 
   /// `mlxserve fuse`: a conversion that keeps how weights are stored.
   @Sendable static func fuse(_ flags: ParsedFlags) throws -> Int32 {
-    _ = try flags.required("adapter", hint: "the folder with adapter_config.json")
+    _ = try flags.required(.adapter, hint: "the folder with adapter_config.json")
     return try run(flags)
   }
 
   private static func options(_ flags: ParsedFlags) throws -> ConversionOptions {
     var options = ConversionOptions()
-    options.bits = flags.integer("bits")
-    options.groupSize = flags.integer("group-size")
-    options.mode = (try flags.word("mode") as ModeName?).flatMap { Quantization.Mode(rawValue: $0.rawValue) }
-    options.recipe = try flags.word("recipe")
-    options.dtype = (try flags.word("dtype") as FloatName?)?.dtype
-    options.dequantizes = flags.isSet("dequantize")
-    options.requantizes = flags.isSet("requantize")
-    options.adapter = try flags.text("adapter").map { try AdapterFolder(path: $0) }
-    options.shardBytes = try flags.size("shard-size") ?? options.shardBytes
-    for text in flags.texts("module") {
+    options.bits = flags[.bits]
+    options.groupSize = flags[.groupSize]
+    options.mode = (try flags.word(.mode) as ModeName?).flatMap { Quantization.Mode(rawValue: $0.rawValue) }
+    options.recipe = try flags.word(.recipe)
+    options.dtype = (try flags.word(.dtype) as FloatName?)?.dtype
+    options.dequantizes = flags[.dequantize]
+    options.requantizes = flags[.requantize]
+    options.adapter = try flags[.adapter].map { try AdapterFolder(path: $0) }
+    options.shardBytes = try flags.size(.shardSize) ?? options.shardBytes
+    for text in flags.texts(.module) {
       guard let rule = ConversionOptions.ModuleRule(text) else {
         throw UsageError.badValue(
           flag: "module", value: text,
@@ -110,7 +110,7 @@ enum ConvertCommand {
       "bits", "group-size", "mode", "recipe", "dtype", "dequantize", "requantize", "module", "adapter",
     ]
     return names.flatMap { name in
-      flags.texts(name).map { $0.isEmpty ? "--\(name)" : "--\(name) \($0)" }
+      (flags.values(of: name) ?? []).map { $0.isEmpty ? "--\(name)" : "--\(name) \($0)" }
     }.joined(separator: " ")
   }
 
@@ -161,7 +161,7 @@ enum ConvertCommand {
     defer { bar.clear() }
     let result = try evaluator.evaluate(
       subject.tokens, opening: subject.opening, window: min(512, evaluator.contextLength),
-      limit: flags.integer("tokens") ?? textTokens
+      limit: flags[.tokens] ?? textTokens
     ) { result, total in
       bar.show(result.tokens, of: total, ["measuring", "\(result.tokens)/\(total) tokens"])
     }

@@ -13,11 +13,6 @@ struct Flag: Sendable {
     /// Comma-separated integers.
     case integers(ClosedRange<Int>)
     case choice([String])
-
-    /// One of the words of a type; `ParsedFlags.word` reads it.
-    static func word<Word: RawRepresentable<String> & CaseIterable>(_: Word.Type) -> Kind {
-      .choice(Word.allCases.map(\.rawValue))
-    }
   }
 
   /// Without the leading dashes.
@@ -31,15 +26,59 @@ struct Flag: Sendable {
   /// Whether it may be given several times.
   let isRepeatable: Bool
 
-  /// - Parameter usage: the name, and what stands for the value after a space: `model DIR`.
-  init(
-    _ usage: String, _ kind: Kind, default defaultText: String? = nil, _ help: String,
+  private init(
+    named name: some FlagName, _ kind: Kind, _ placeholder: String, _ defaultText: String?, _ help: String,
     isRepeatable: Bool = false
   ) {
-    let words = usage.split(separator: " ", maxSplits: 1).map(String.init)
-    (name, placeholder) = (words.first ?? "", words.count > 1 ? words[1] : "")
-    (self.kind, self.defaultText, self.help) = (kind, defaultText, help)
-    self.isRepeatable = isRepeatable
+    (self.name, self.kind, self.placeholder) = (name.name, kind, placeholder)
+    (self.defaultText, self.help, self.isRepeatable) = (defaultText, help, isRepeatable)
+  }
+
+  init(_ name: Toggle, _ help: String) { self.init(named: name, .toggle, "", nil, help) }
+
+  init(
+    _ name: TextFlag, _ placeholder: String, default usual: String? = nil, _ help: String,
+    isRepeatable: Bool = false
+  ) {
+    self.init(named: name, .text, placeholder, usual, help, isRepeatable: isRepeatable)
+  }
+
+  init(
+    _ name: TextFlag, _ placeholder: String, choices: [String], default usual: String? = nil, _ help: String,
+    isRepeatable: Bool = false
+  ) {
+    self.init(named: name, .choice(choices), placeholder, usual, help, isRepeatable: isRepeatable)
+  }
+
+  /// One of the words of a type; `ParsedFlags.word` reads it.
+  init<Word: RawRepresentable<String> & CaseIterable>(
+    _ name: TextFlag, _ placeholder: String, _: Word.Type, default usual: String? = nil, _ help: String,
+    isRepeatable: Bool = false
+  ) {
+    self.init(
+      name, placeholder, choices: Word.allCases.map(\.rawValue), default: usual, help,
+      isRepeatable: isRepeatable)
+  }
+
+  init(
+    _ name: IntegerFlag, _ placeholder: String, _ range: ClosedRange<Int>, default usual: String? = nil,
+    _ help: String
+  ) {
+    self.init(named: name, .integer(range), placeholder, usual, help)
+  }
+
+  init(
+    _ name: DecimalFlag, _ placeholder: String, _ range: ClosedRange<Double>, default usual: String? = nil,
+    _ help: String
+  ) {
+    self.init(named: name, .decimal(range), placeholder, usual, help)
+  }
+
+  init(
+    _ name: IntegersFlag, _ placeholder: String, _ range: ClosedRange<Int>, default usual: String? = nil,
+    _ help: String
+  ) {
+    self.init(named: name, .integers(range), placeholder, usual, help)
   }
 }
 

@@ -9,42 +9,49 @@ struct ParsedFlags: Sendable {
   /// Words that belong to no flag.
   private(set) var arguments: [String] = []
 
-  func isSet(_ name: String) -> Bool { values[name] != nil }
-  func text(_ name: String) -> String? { values[name]?.first }
-  /// Every value of a flag that may be repeated, in order.
-  func texts(_ name: String) -> [String] { values[name] ?? [] }
-  func integer(_ name: String) -> Int? { text(name).flatMap { Int($0) } }
-  func decimal(_ name: String) -> Double? { text(name).flatMap { Double($0) } }
-
-  func integers(_ name: String) -> [Int]? {
-    text(name)?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
+  subscript(flag: Toggle) -> Bool { values[flag.name] != nil }
+  subscript(flag: TextFlag) -> String? { values[flag.name]?.first }
+  subscript(flag: IntegerFlag) -> Int? { values[flag.name]?.first.flatMap { Int($0) } }
+  subscript(flag: DecimalFlag) -> Double? { values[flag.name]?.first.flatMap { Double($0) } }
+  subscript(flag: IntegersFlag) -> [Int]? {
+    values[flag.name]?.first?.split(separator: ",", omittingEmptySubsequences: false).compactMap { Int($0) }
   }
+
+  func isSet(_ flag: TextFlag) -> Bool { values[flag.name] != nil }
+  func isSet(_ flag: IntegerFlag) -> Bool { values[flag.name] != nil }
+  /// Every value of a flag that may be repeated, in order.
+  func texts(_ flag: TextFlag) -> [String] { values[flag.name] ?? [] }
+  /// Every value of any flag as it was given, an empty text for a toggle; nil where it has none.
+  func values(of name: String) -> [String]? { values[name] }
 
   /// The value of a flag that stands for one of a few words; nil where it is not given.
   ///
   /// - Throws: `UsageError` when the flag's table allows a word that has no meaning.
-  func word<Word: RawRepresentable<String> & CaseIterable>(_ name: String) throws(UsageError) -> Word? {
-    guard let text = text(name) else { return nil }
+  func word<Word: RawRepresentable<String> & CaseIterable>(
+    _ flag: TextFlag
+  ) throws(UsageError) -> Word? {
+    guard let text = self[flag] else { return nil }
     guard let word = Word(rawValue: text) else {
       let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
-      throw .badValue(flag: name, value: text, expected: "one of \(words)")
+      throw .badValue(flag: flag.name, value: text, expected: "one of \(words)")
     }
     return word
   }
 
   /// The value of a flag that the command cannot do without.
-  func required(_ name: String, hint: String) throws(UsageError) -> String {
-    guard let text = text(name) else { throw .missingFlag(name, hint: hint) }
+  func required(_ flag: TextFlag, hint: String) throws(UsageError) -> String {
+    guard let text = self[flag] else { throw .missingFlag(flag.name, hint: hint) }
     return text
   }
 
   /// Gives a flag a value that was not typed as one.
-  mutating func set(_ name: String, to value: String) { values[name] = [value] }
+  mutating func set(_ flag: TextFlag, to value: String) { values[flag.name] = [value] }
+  mutating func set(_ flag: IntegerFlag, to value: Int) { values[flag.name] = ["\(value)"] }
   mutating func remove(_ name: String) { values[name] = nil }
 
   /// Takes the first word, or all of them, for the model, unless a flag names it.
   mutating func takeModel(several: Bool) {
-    guard !isSet("model"), !arguments.isEmpty else { return }
+    guard !isSet(.model), !arguments.isEmpty else { return }
     let count = several ? arguments.count : 1
     values["model"] = Array(arguments.prefix(count))
     arguments.removeFirst(count)

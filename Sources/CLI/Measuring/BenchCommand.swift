@@ -6,7 +6,7 @@ import Platform
 
 enum BenchCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    if let sizes = flags.integers("index") { return try IndexBench(flags).run(sizes) }
+    if let sizes = flags[.index] { return try IndexBench(flags).run(sizes) }
     let plan = try BenchPlan(flags)
     var configuration = try Loading.engineConfiguration(flags)
     // Guesses are measured on their own.
@@ -31,8 +31,8 @@ enum BenchCommand {
     try plan.check(context: engine.limits.maxContext)
     let report = try BenchRun(plan, engine, configuration).report(loadSeconds: loadSeconds)
     Terminal.print(
-      flags.isSet("json")
-        ? report.json.text : flags.isSet("csv") ? report.csv : report.table(width: Terminal.tableWidth))
+      flags[.json]
+        ? report.json.text : flags[.csv] ? report.csv : report.table(width: Terminal.tableWidth))
     return 0
   }
 }

@@ -15,12 +15,12 @@ struct BenchPlan {
   let speculates: Bool
 
   init(_ flags: ParsedFlags) throws(UsageError) {
-    promptTokens = flags.integer("prompt-tokens") ?? 512
-    generateTokens = flags.integer("generate-tokens") ?? 64
-    depths = flags.integers("depth") ?? [0, 1024]
-    counts = flags.integers("sequences") ?? [1]
-    repetitions = flags.integer("repetitions") ?? 3
-    speculates = try flags.word("speculate") == Speculation.lookup
+    promptTokens = flags[.promptTokens] ?? 512
+    generateTokens = flags[.generateTokens] ?? 64
+    depths = flags[.depth] ?? [0, 1024]
+    counts = flags[.sequences] ?? [1]
+    repetitions = flags[.repetitions] ?? 3
+    speculates = try flags.word(.speculate) == Speculation.lookup
   }
 
   /// - Throws: when the longest run does not fit a context of this length.

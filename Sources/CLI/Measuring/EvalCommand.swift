@@ -43,18 +43,18 @@ struct ModelScores {
 
 enum EvalCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let names = flags.texts("model")
+    let names = flags.texts(.model)
     guard let first = names.first else { throw UsageError.missingArgument("MODEL") }
-    guard ["text", "choices", "tasks", "tools"].contains(where: flags.isSet) else {
+    guard [TextFlag.text, .choices, .tasks, .tools].contains(where: { flags.isSet($0) }) else {
       throw UsageError.missingFlag(
         "text", hint: "a text to predict; or --choices, --tasks or --tools, a file of JSON lines")
     }
     // Files first: they are quick to fail.
-    let questions = try flags.text("choices").map(EvalFile.questions) ?? []
-    let tasks = try flags.text("tasks").map(EvalFile.tasks) ?? []
-    let toolCases = try flags.text("tools").map(EvalFile.toolCases) ?? []
+    let questions = try flags[.choices].map(EvalFile.questions) ?? []
+    let tasks = try flags[.tasks].map(EvalFile.tasks) ?? []
+    let toolCases = try flags[.tools].map(EvalFile.toolCases) ?? []
     let configurations = try names.flatMap { name in try modes(of: name, flags) }
-    let subject = try flags.text("text").map {
+    let subject = try flags[.text].map {
       try PerplexityCommand.subject(text: $0, model: configurations[0].configuration.modelPath)
     }
     var found = try configurations.map { name, configuration in
@@ -79,9 +79,9 @@ enum EvalCommand {
       if !toolCases.isEmpty { found[index].tools = try callTools(toolCases, model, flags) }
     }
     let report = EvalReport(models: found)
-    if let path = flags.text("svg") { try File.replace(path, with: Array(report.chart.utf8)) }
+    if let path = flags[.svg] { try File.replace(path, with: Array(report.chart.utf8)) }
     Terminal.print(
-      flags.isSet("json")
+      flags[.json]
         ? report.json.text : report.lines(width: Terminal.tableWidth).joined(separator: "\n"))
     return ExitCode.success
   }
@@ -93,7 +93,7 @@ enum EvalCommand {
     of name: String, _ flags: ParsedFlags
   ) throws -> [(name: String, configuration: EngineConfiguration)] {
     let configuration = try Loading.engineConfiguration(flags, path: try ModelLocator.folder(name, flags))
-    guard flags.isSet("compare") else { return [(name, configuration)] }
+    guard flags[.compare] else { return [(name, configuration)] }
     return [ComputeMode.exact, .fast].map { mode in
       var one = configuration
       one.computeMode = mode
@@ -109,8 +109,8 @@ enum EvalCommand {
     defer { bar.clear() }
     let result = try evaluator.evaluate(
       subject.tokens, opening: subject.opening,
-      window: flags.integer("context") ?? min(PerplexityCommand.usualContext, evaluator.contextLength),
-      limit: flags.integer("tokens") ?? .max
+      window: flags[.context] ?? min(PerplexityCommand.usualContext, evaluator.contextLength),
+      limit: flags[.tokens] ?? .max
     ) { result, total in bar.show(result.tokens, of: total, ["\(result.tokens)/\(total) tokens"]) }
     found[0].perplexity = result.perplexity
     for (index, other) in result.comparisons.enumerated() {
@@ -189,7 +189,7 @@ enum EvalCommand {
     to question: String, tools: [JSONValue] = [], _ model: LoadedModel, _ flags: ParsedFlags, usualTokens: Int
   ) throws -> (text: String, calls: [ChatSession.Call]) {
     var settings = ChatSession.Settings()
-    settings.maxTokens = flags.integer("max-tokens") ?? usualTokens
+    settings.maxTokens = flags[.maxTokens] ?? usualTokens
     settings.switchesThinkingOff = true
     settings.tools = tools
     var sampling = SamplingParameters()

@@ -44,13 +44,13 @@ struct IndexBench {
 
   /// - Throws: for an instruction set that this machine lacks.
   init(_ flags: ParsedFlags) throws {
-    isa = try flags.word("isa") ?? CPUFeatures.best
+    isa = try flags.word(.isa) ?? CPUFeatures.best
     guard CPUFeatures.available.contains(isa) else {
       throw UsageError.unusable(flag: "isa", reason: "names what this machine does not have")
     }
     kernels = ScanKernels.table(for: isa)
-    kept = flags.text("index-dir")
-    printsJSON = flags.isSet("json")
+    kept = flags[.indexDir]
+    printsJSON = flags[.json]
   }
 
   func run(_ sizes: [Int]) throws -> Int32 {

@@ -38,14 +38,14 @@ enum PerplexityCommand {
     // The text first: it is quick to fail.
     let subject = try subject(of: flags, model: configuration.modelPath)
     let evaluator = try Terminal.showingProgress("loading \(configuration.modelPath)") {
-      try PerplexityEvaluator(configuration, comparing: flags.isSet("compare"))
+      try PerplexityEvaluator(configuration, comparing: flags[.compare])
     }
-    let context = flags.integer("context") ?? min(usualContext, evaluator.contextLength)
+    let context = flags[.context] ?? min(usualContext, evaluator.contextLength)
     let begin = Instant.now
     var bar = ProgressBar()
     defer { bar.clear() }
     let result = try evaluator.evaluate(
-      subject.tokens, opening: subject.opening, window: context, limit: flags.integer("tokens") ?? .max
+      subject.tokens, opening: subject.opening, window: context, limit: flags[.tokens] ?? .max
     ) { result, total in
       bar.show(
         result.tokens, of: total,
@@ -60,17 +60,17 @@ enum PerplexityCommand {
       compute: evaluator.computeNames.joined(separator: " and "),
       mode: configuration.computeMode == .exact ? .fast : configuration.computeMode, context: context,
       seconds: Instant.now.seconds(since: begin), result: result)
-    Terminal.print(flags.isSet("json") ? report.json.text : report.table)
+    Terminal.print(flags[.json] ? report.json.text : report.table)
     return 0
   }
 
   private static func subject(of flags: ParsedFlags, model: String) throws -> Subject {
-    if let path = flags.text("ids") {
-      guard flags.text("text") == nil else { throw PerplexityTextError.twoTexts }
+    if let path = flags[.ids] {
+      guard flags[.text] == nil else { throw PerplexityTextError.twoTexts }
       return Subject(path: path, tokens: try tokenIDs(of: path), opening: [])
     }
     return try subject(
-      text: try flags.required("text", hint: "the file whose text the model is to predict"), model: model)
+      text: try flags.required(.text, hint: "the file whose text the model is to predict"), model: model)
   }
 
   /// A text with the tokens of a model's tokenizer.

@@ -28,14 +28,14 @@ enum ListCommand {
     let settings = try flags.hubSettings()
     let cache = HubCache(root: settings.cache)
     var entries = cache.repositories().flatMap { cache.snapshots($0) }.compactMap {
-      entry($0, all: flags.isSet("all"))
+      entry($0, all: flags[.all])
     }
-    if let folder = flags.text("models-dir") { entries += try models(in: folder) }
-    if flags.isSet("names") {
+    if let folder = flags[.modelsDir] { entries += try models(in: folder) }
+    if flags[.names] {
       for name in Set(entries.map(\.name)).sorted() { Terminal.print(name) }
       return ExitCode.success
     }
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(JSONValue.array(entries.map(json)).text)
       return ExitCode.success
     }

@@ -14,42 +14,42 @@ enum Loading {
     if let path {
       folder = path
     } else {
-      guard let name = flags.text("model") else { throw UsageError.missingArgument("MODEL") }
+      guard let name = flags[.model] else { throw UsageError.missingArgument("MODEL") }
       folder = try ModelLocator.folder(name, flags)
     }
     var configuration = EngineConfiguration(
-      modelPath: folder, threads: flags.integer("threads") ?? Machine.cores)
-    configuration.isa = try flags.word("isa")
-    configuration.computeMode = try flags.word("compute") ?? .fast
-    configuration.interleavesWeights = try flags.word("weights") != WeightPlace.mapped
+      modelPath: folder, threads: flags[.threads] ?? Machine.cores)
+    configuration.isa = try flags.word(.isa)
+    configuration.computeMode = try flags.word(.compute) ?? .fast
+    configuration.interleavesWeights = try flags.word(.weights) != WeightPlace.mapped
     configuration.preparedFolder = flags.preparedFolder
-    configuration.kvFormat = try flags.word("kv-cache-type")
-    configuration.speculates = try flags.word("speculate") != Speculation.off
-    configuration.prefixCacheBytes = flags.integer("prefix-cache").map { $0 << 20 }
-    configuration.stepDelayMilliseconds = UInt32(flags.integer("step-delay-ms") ?? 0)
+    configuration.kvFormat = try flags.word(.kvCacheType)
+    configuration.speculates = try flags.word(.speculate) != Speculation.off
+    configuration.prefixCacheBytes = flags[.prefixCache].map { $0 << 20 }
+    configuration.stepDelayMilliseconds = UInt32(flags[.stepDelayMs] ?? 0)
     configuration.media = mediaOptions(flags)
-    configuration.useReference = flags.isSet("reference-kernels")
-    configuration.maxContext = flags.integer("max-context")
-    configuration.queueLimit = flags.integer("queue-limit") ?? configuration.queueLimit
-    if let milliseconds = flags.integer("max-stall") { configuration.maxStall = Double(milliseconds) / 1000 }
-    configuration.prefixCacheFolder = flags.text("prefix-cache-dir")
-    if let megabytes = flags.integer("prefix-cache-dir-size") {
+    configuration.useReference = flags[.referenceKernels]
+    configuration.maxContext = flags[.maxContext]
+    configuration.queueLimit = flags[.queueLimit] ?? configuration.queueLimit
+    if let milliseconds = flags[.maxStall] { configuration.maxStall = Double(milliseconds) / 1000 }
+    configuration.prefixCacheFolder = flags[.prefixCacheDir]
+    if let megabytes = flags[.prefixCacheDirSize] {
       configuration.prefixCacheDiskBytes = megabytes << 20
     }
-    configuration.sharesPrefixes = try flags.word("prefix-cache-scope") != PrefixScope.tenant
-    configuration.cutsAnyVectors = flags.isSet("allow-truncation")
-    configuration.defaultSampling = try flags.word("sampling") ?? .local
+    configuration.sharesPrefixes = try flags.word(.prefixCacheScope) != PrefixScope.tenant
+    configuration.cutsAnyVectors = flags[.allowTruncation]
+    configuration.defaultSampling = try flags.word(.sampling) ?? .local
     configuration.version = Version.text
-    configuration.maxSequences = flags.integer("max-sequences") ?? configuration.maxSequences
+    configuration.maxSequences = flags[.maxSequences] ?? configuration.maxSequences
     return configuration
   }
 
   /// Which encoders of images and audio are wanted, and when their weights are read.
   static func mediaOptions(_ flags: ParsedFlags) -> MediaOptions {
     var options = MediaOptions()
-    options.vision = !flags.isSet("no-vision")
-    options.audio = !flags.isSet("no-audio")
-    options.isLazy = !flags.isSet("no-lazy-encoders")
+    options.vision = !flags[.noVision]
+    options.audio = !flags[.noAudio]
+    options.isLazy = !flags[.noLazyEncoders]
     return options
   }
 

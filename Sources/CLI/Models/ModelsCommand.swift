@@ -10,7 +10,7 @@ enum ModelsCommand {
     let here = Set(cache.repositories().map(\.text))
     let found = KnownModels.search(flags.arguments)
     let limit = MemoryLimit.bytes / 10 * 9
-    if flags.isSet("json") {
+    if flags[.json] {
       let rows = found.map { model -> JSONValue in
         [
           "name": .string(model.name), "aliases": .array(model.aliases.map(JSONValue.string)),

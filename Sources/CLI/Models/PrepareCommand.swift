@@ -12,14 +12,14 @@ enum PrepareCommand {
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     var flags = flags
-    if flags.text("model") == nil { flags.set("model", to: try flags.argument("MODEL")) }
+    if flags[.model] == nil { flags.set(.model, to: try flags.argument("MODEL")) }
     let configuration = try Loading.engineConfiguration(flags)
     guard let path = configuration.preparedFolder else {
       throw UsageError.missingFlag("prepared-dir", hint: "there is no home directory to keep them in")
     }
     let model = try ModelFolder(path: configuration.modelPath)
     let folder = PreparedFolder(path: path)
-    if flags.isSet("remove") {
+    if flags[.remove] {
       let freed = try folder.remove(identity: model.mappedFiles.identity)
       Terminal.print(
         freed > 0 ? "freed \(Size.words(freed))" : "nothing was prepared of \(Terminal.safe(model.name))")
@@ -30,7 +30,7 @@ enum PrepareCommand {
     var bar = ProgressBar()
     let file = try WeightPreparation.run(
       model, configuration, folder: folder,
-      limit: flags.integer("prepared-dir-size").map { $0 << 20 } ?? usualLimit
+      limit: flags[.preparedDirSize].map { $0 << 20 } ?? usualLimit
     ) { done, all in
       bar.show(done, of: all, ["\(Size.words(done)) of \(Size.words(all))"])
     }
@@ -46,7 +46,7 @@ enum PrepareCommand {
 extension ParsedFlags {
   /// Where prepared weights are kept; nil without a home.
   var preparedFolder: String? {
-    if let folder = text("prepared-dir") { return folder }
+    if let folder = self[.preparedDir] { return folder }
     return Environment.cacheFolder.map { $0 + "/mlxserve/prepared" }
   }
 }

@@ -8,33 +8,33 @@ enum PullCommand {
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
     let settings = try flags.hubSettings()
     var reference = try ModelLocator.reference(try flags.argument("NAME"), settings)
-    if let revision = flags.text("revision") {
+    if let revision = flags[.revision] {
       try ModelReference.check(revision, of: revision)
       reference.revision = revision
     }
     var request = DownloadRequest(reference)
-    request.selection.included = flags.texts("include")
-    request.selection.excluded = flags.texts("exclude")
-    request.selection.takesAll = flags.isSet("all-files")
-    request.folder = flags.text("to")
-    request.jobs = flags.integer("jobs") ?? request.jobs
-    request.rateLimit = try flags.size("limit-rate")
-    request.isDryRun = flags.isSet("dry-run")
-    request.isForced = flags.isSet("force")
+    request.selection.included = flags.texts(.include)
+    request.selection.excluded = flags.texts(.exclude)
+    request.selection.takesAll = flags[.allFiles]
+    request.folder = flags[.to]
+    request.jobs = flags[.jobs] ?? request.jobs
+    request.rateLimit = try flags.size(.limitRate)
+    request.isDryRun = flags[.dryRun]
+    request.isForced = flags[.force]
     do {
       let folder = try ModelFetch.folder(
-        request, settings, asJSON: flags.isSet("json"), isQuiet: flags.isSet("quiet"))
-      if !flags.isSet("json") { Terminal.print(folder) }
+        request, settings, asJSON: flags[.json], isQuiet: flags[.quiet])
+      if !flags[.json] { Terminal.print(folder) }
       if Terminal.outputIsTerminal, Terminal.errorIsTerminal, request.folder == nil, !request.isDryRun,
-        !flags.isSet("json"), !flags.isSet("quiet")
+        !flags[.json], !flags[.quiet]
       {
-        let name = try flags.argument("NAME") + (flags.text("revision").map { "@" + $0 } ?? "")
+        let name = try flags.argument("NAME") + (flags[.revision].map { "@" + $0 } ?? "")
         Terminal.printError("Talk to it:  mlxserve run \(name)")
         Terminal.printError("Serve it:    mlxserve --model \(name)")
       }
       return ExitCode.success
     } catch {
-      if flags.isSet("json") {
+      if flags[.json] {
         let event: JSONValue = [
           "event": "error", "message": .string(String(describing: error)),
           "code": .int(Int(ExitCode.of(error))),

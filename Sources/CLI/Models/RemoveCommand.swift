@@ -12,7 +12,7 @@ enum RemoveCommand {
       try CacheRemoval(try ModelLocator.reference(name, settings), in: cache)
     }
     for removal in removals { Terminal.tell("removes \(removal.words), \(Size.words(removal.bytes))") }
-    if !flags.isSet("yes") {
+    if !flags[.yes] {
       guard isatty(STDIN_FILENO) == 1, Terminal.errorIsTerminal else {
         throw UsageError.missingFlag("yes", hint: "nobody can be asked here")
       }

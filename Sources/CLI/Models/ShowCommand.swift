@@ -18,11 +18,11 @@ enum ShowCommand {
     switch try ModelLocator.place(name, settings) {
     case .folder(let path): facts = try local(path)
     case .reference(var reference):
-      if let revision = flags.text("revision") {
+      if let revision = flags[.revision] {
         try ModelReference.check(revision, of: revision)
         reference.revision = revision
       }
-      if flags.isSet("remote") {
+      if flags[.remote] {
         facts = try remote(reference, settings)
       } else {
         guard let path = ModelLocator.present(reference, settings) else {
@@ -33,7 +33,7 @@ enum ShowCommand {
         facts = found
       }
     }
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(JSONValue.object(facts).text)
     } else {
       for line in lines(facts) { Terminal.print(Terminal.safe(line)) }

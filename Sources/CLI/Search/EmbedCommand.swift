@@ -12,7 +12,7 @@ enum EmbedCommand {
   @Sendable static func run(_ given: ParsedFlags) throws -> Int32 {
     var flags = given
     flags.takeModel(several: false)
-    if flags.isSet("query"), flags.isSet("document") {
+    if flags[.query], flags[.document] {
       throw UsageError.unusable(flag: "query", reason: "contradicts --document: give one of them")
     }
     let configuration = try Loading.engineConfiguration(flags)
@@ -24,9 +24,9 @@ enum EmbedCommand {
       throw SearchFolderError.notAnEncoder(configuration.modelPath)
     }
     var options = Embedder.Options()
-    options.prompt = flags.isSet("query") ? .query : flags.isSet("document") ? .document : .usual
-    options.dimensions = flags.integer("dimensions")
-    if flags.isSet("similarity") {
+    options.prompt = flags[.query] ? .query : flags[.document] ? .document : .usual
+    options.dimensions = flags[.dimensions]
+    if flags[.similarity] {
       let texts = flags.arguments.isEmpty ? lines() : flags.arguments
       printSimilarity(try embedder.embed(texts.map { .text($0) }, options).vectors)
       return 0

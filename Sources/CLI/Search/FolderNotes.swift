@@ -57,7 +57,7 @@ final class FolderNotes: NoteSource {
     }
   }
 
-  var answers: Bool { flags.isSet("answer-model") }
+  var answers: Bool { flags.isSet(.answerModel) }
 
   /// Ends the model that answers.
   func stop() {
@@ -316,7 +316,7 @@ final class FolderNotes: NoteSource {
         do {
           work.tell(MCPProgress(0, "loading the model"))
           var flags = flags
-          flags.set("model", to: flags.text("answer-model") ?? "")
+          flags.set(.model, to: flags[.answerModel] ?? "")
           let (model, engine) = try Loading.model(flags)
           answerer.update { $0 = .ready(model, engine) }
           return model

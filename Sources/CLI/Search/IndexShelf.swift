@@ -30,7 +30,7 @@ struct IndexShelf {
 
   init(_ flags: ParsedFlags) throws {
     let files = SystemFiles()
-    if let folder = flags.text("index-dir") {
+    if let folder = flags[.indexDir] {
       try files.makeFolder(folder)
       base = File.resolved(folder) ?? folder
       return

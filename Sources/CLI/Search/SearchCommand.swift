@@ -24,11 +24,12 @@ enum SearchCommand {
   }
 
   private static func act(_ flags: ParsedFlags) throws -> Int32 {
-    if flags.isSet("list") { return try list(flags) }
+    if flags[.list] { return try list(flags) }
     let folder = try flags.argument("FOLDER")
-    if flags.isSet("forget") { return try forget(folder, flags) }
+    if flags[.forget] { return try forget(folder, flags) }
     let query = flags.arguments.dropFirst().joined(separator: " ")
-    let needsQuery = !["watch", "evaluate", "export", "import", "rebuild"].contains(where: flags.isSet)
+    let isServed = [TextFlag.evaluate, .export, .import].contains { flags.isSet($0) }
+    let needsQuery = !(flags[.watch] || flags[.rebuild] || isServed)
     guard !query.isEmpty || !needsQuery else {
       throw UsageError.missingArgument("QUERY")
     }
@@ -36,17 +37,17 @@ enum SearchCommand {
       throw UsageError.unusable(flag: "folder", reason: "'\(folder)' is not a folder")
     }
     let notes = try SearchedFolder(place, flags)
-    if let source = flags.text("import") {
+    if let source = flags[.import] {
       let count = try notes.importPassages(from: source)
       Terminal.printError(Terminal.dimmedError("\(count) documents came in"))
       return found
     }
-    if let target = flags.text("export") {
+    if let target = flags[.export] {
       try notes.export(to: target)
       return found
     }
-    if let judgements = flags.text("evaluate") { return try evaluate(notes, judgements, flags) }
-    if flags.isSet("watch") { return try watch(notes, flags) }
+    if let judgements = flags[.evaluate] { return try evaluate(notes, judgements, flags) }
+    if flags[.watch] { return try watch(notes, flags) }
     // An index that was only to be made again.
     guard !query.isEmpty else { return found }
     return try answer(notes, query, flags) ? found : nothing
@@ -56,7 +57,7 @@ enum SearchCommand {
 
   private static func list(_ flags: ParsedFlags) throws -> Int32 {
     let entries = try IndexShelf(flags).entries()
-    if flags.isSet("json") {
+    if flags[.json] {
       for entry in entries { Terminal.print(entry.json.text) }
       return found
     }
@@ -89,9 +90,9 @@ enum SearchCommand {
 
   static func searchQuery(_ text: String, _ flags: ParsedFlags) -> SearchQuery {
     var query = SearchQuery([text])
-    query.limit = flags.integer("limit") ?? 5
-    query.explains = !flags.isSet("files")
-    query.weights = flags.decimal("vector-weight").map { HybridWeights(embedding: $0, text: 1 - $0) }
+    query.limit = flags[.limit] ?? 5
+    query.explains = !flags[.files]
+    query.weights = flags[.vectorWeight].map { HybridWeights(embedding: $0, text: 1 - $0) }
     return query
   }
 
@@ -103,7 +104,7 @@ enum SearchCommand {
     let seconds = Instant.now.seconds(since: start)
     let printer = ResultPrinter(notes, flags)
     printer.print(answer.results)
-    if !flags.isSet("json"), !flags.isSet("files") {
+    if !flags[.json], !flags[.files] {
       Terminal.printError(
         Terminal.dimmedError(
           "searched \(counted(notes.index.passageCount, "passage")) in \(fixed(seconds * 1e3, 0)) ms "
@@ -114,7 +115,7 @@ enum SearchCommand {
 
   /// What helps where the model cannot read what is asked.
   private static func hint(_ answer: SearchAnswer, _ flags: ParsedFlags) {
-    guard answer.unread >= leastUnread, !flags.isSet("json"), !flags.isSet("files") else { return }
+    guard answer.unread >= leastUnread, !flags[.json], !flags[.files] else { return }
     Terminal.printError(
       "the model does not know \(fixed(Double(answer.unread) * 100, 0)) % of the question, so its words count for more; "
         + "a multilingual model reads it, such as multilingual-e5-small: --model DIR")
@@ -163,7 +164,7 @@ enum SearchCommand {
         var printer = ResultPrinter(notes, flags)
         printer.query = line
         printer.print(answer.results)
-        if !flags.isSet("json") { Terminal.print("") }
+        if !flags[.json] { Terminal.print("") }
         hasResults = hasResults || !answer.results.isEmpty
       } catch {
         guard error != .cancelled else { continue }
@@ -200,7 +201,7 @@ enum SearchCommand {
       let names = results.map(\.passage.document.key).filter { seen.insert($0).inserted }
       evaluation.add(names, grades, seconds: Instant.now.seconds(since: start))
     }
-    Terminal.print(flags.isSet("json") ? evaluation.json.text : evaluation.text)
+    Terminal.print(flags[.json] ? evaluation.json.text : evaluation.text)
     return evaluation.count > 0 ? found : nothing
   }
 }

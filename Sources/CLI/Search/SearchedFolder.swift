@@ -41,7 +41,7 @@ final class SearchModels: Sendable {
   func model(_ path: String, _ flags: ParsedFlags) throws -> LoadedModel {
     if let model = loaded.withLock({ $0[path] }) { return model }
     var configuration = EngineConfiguration(
-      modelPath: path, threads: flags.integer("threads") ?? Machine.cores)
+      modelPath: path, threads: flags[.threads] ?? Machine.cores)
     configuration.version = Version.text
     let (model, _) = try Terminal.showingProgress("loading \(path)") { try LoadedModel.open(configuration) }
     loaded.withLock { $0[path] = model }
@@ -73,7 +73,7 @@ struct SearchedFolder {
     self.folder = folder
     let shelf = try IndexShelf(flags)
     let home = try shelf.makeHome(of: folder)
-    let named = try flags.text("model").map { try ModelLocator.folder($0, flags) }
+    let named = try flags[.model].map { try ModelLocator.folder($0, flags) }
     guard let model = named.map({ File.resolved($0) ?? $0 }) ?? shelf.model(home) else {
       throw SearchFolderError.noModel
     }
@@ -81,7 +81,7 @@ struct SearchedFolder {
       throw SearchFolderError.notAnEncoder(model)
     }
     self.encoder = encoder
-    reranker = try flags.text("rerank").map { name in
+    reranker = try flags[.rerank].map { name in
       let path = try ModelLocator.folder(name, flags)
       guard let reranker = ModelReranker(try models.model(path, flags)) else {
         throw SearchFolderError.notAReranker(path)
@@ -89,7 +89,7 @@ struct SearchedFolder {
       return reranker
     }
     let place = home + "/index-" + encoder.fingerprint.prefix(16)
-    if flags.isSet("rebuild") { try IndexShelf.clear(place) }
+    if flags[.rebuild] { try IndexShelf.clear(place) }
     let opened = try Self.open(place, encoder, tells: !isAgain)
     writable = opened.writable
     fixed = opened.fixed
@@ -99,7 +99,7 @@ struct SearchedFolder {
       Terminal.tell(
         "\(loss); what was in it is read again from the folder, and what was imported has to come again")
     }
-    guard !flags.isSet("no-update"), !flags.isSet("import") else { return }
+    guard !flags[.noUpdate], !flags.isSet(.import) else { return }
     try update(flags, isAgain, progress)
   }
 
@@ -145,7 +145,7 @@ struct SearchedFolder {
   ) throws {
     guard let writable else { return }
     var rules = FolderIndex.Rules()
-    rules.includesIgnored = flags.isSet("all-files")
+    rules.includesIgnored = flags[.allFiles]
     rules.split = .notes(room: encoder.room)
     var bar = ProgressBar()
     let begin = Instant.now
@@ -162,13 +162,13 @@ struct SearchedFolder {
         Terminal.dimmedError(
           "an older version made this index: its words and names are written anew, its vectors stay"))
     }
-    if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags.isSet("verbose") {
+    if report.indexed + report.removed > 0, Terminal.errorIsTerminal || flags[.verbose] {
       Terminal.printError(
         Terminal.dimmedError(
           "indexed \(counted(report.indexed, "file")), \(counted(report.encoded, "vector")), \(report.removed) gone; \(writable.view.documentCount) in all"
         ))
     }
-    if flags.isSet("verbose") {
+    if flags[.verbose] {
       for (path, reason) in report.skipped {
         Terminal.printError("left out: \(Terminal.safe(path)): \(Terminal.safe(reason))")
       }
@@ -269,20 +269,20 @@ struct ResultPrinter {
   }
 
   func print(_ results: [SearchResult]) {
-    if flags.isSet("files") {
+    if flags[.files] {
       var seen: Set<String> = []
       for result in results where seen.insert(result.passage.document.key).inserted {
         Terminal.print(result.passage.document.key)
       }
       return
     }
-    if !flags.isSet("json"), !results.isEmpty, results.allSatisfy(Self.isFar) {
+    if !flags[.json], !results.isEmpty, results.allSatisfy(Self.isFar) {
       Terminal.tell("nothing matches well; these are the nearest passages")
     }
     var places = FilePlaces(notes.folder, view: notes.index)
     for (number, result) in results.enumerated() {
       let place = places.place(of: result.passage, at: result.sentenceOffset)
-      flags.isSet("json") ? printJSON(result, place) : printText(result, number + 1, place)
+      flags[.json] ? printJSON(result, place) : printText(result, number + 1, place)
     }
   }
 

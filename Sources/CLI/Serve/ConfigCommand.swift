@@ -12,9 +12,8 @@ enum ConfigCommand {
     var rows: [[String]] = []
     var values: [JSONValue] = []
     for flag in served {
-      let given = flags.texts(flag.name)
       let isToggle = if case .toggle = flag.kind { true } else { false }
-      guard flags.isSet(flag.name) else {
+      guard let given = flags.values(of: flag.name) else {
         if flag.name == "api-key", Environment.value(ServeSetup.keyVariable) != nil {
           rows.append([flag.name, "***", ServeSetup.keyVariable])
           continue
@@ -29,11 +28,11 @@ enum ConfigCommand {
         values.append(["name": .string(flag.name), "value": .string(shown), "source": .string(source)])
       }
     }
-    if flags.isSet("json") {
+    if flags[.json] {
       Terminal.print(JSONValue.array(values).text)
       return ExitCode.success
     }
-    let isShort = !flags.isSet("show")
+    let isShort = !flags[.show]
     let shown = isShort ? rows.filter { $0[2] != "default" } : rows
     for line in Table.lines(["FLAG", "VALUE", "FROM"], shown) { Terminal.print(Terminal.safe(line)) }
     if isShort { Terminal.printError("\nEverything else has its default; --show lists that too.") }

@@ -23,7 +23,7 @@ struct FleetFlags {
   /// The account that all memory is on.
   static func ledger(_ flags: ParsedFlags) throws(UsageError) -> MemoryLedger {
     let whole = MemoryLimit.bytes
-    let size = flags.text("memory") ?? "\(usualShare)%"
+    let size = flags[.memory] ?? "\(usualShare)%"
     guard let limit = MemoryLimit.parse(size, of: whole) else {
       throw .badValue(
         flag: "memory", value: size, expected: "a size such as 6G or 800M, or a share such as 70%")
@@ -35,21 +35,21 @@ struct FleetFlags {
     self.flags = flags
     self.ledger = try ledger ?? Self.ledger(flags)
     let named = try Self.sources(flags)
-    let aliases = try flags.texts("alias").map { text in
+    let aliases = try flags.texts(.alias).map { text in
       let parts = Self.pair(text)
       guard let name = parts.name else {
         throw UsageError.badValue(flag: "alias", value: text, expected: "NAME=MODEL")
       }
       return ModelCatalog.Alias(name: name, model: parts.value)
     }
-    let adapters = try flags.texts("adapter").map { try Self.adapter($0) }
+    let adapters = try flags.texts(.adapter).map { try Self.adapter($0) }
     // Without a name all that the cache holds is served, each model when it is asked for.
-    let servesCache = flags.isSet("allow-pull") || (named.isEmpty && !flags.isSet("models-dir"))
+    let servesCache = flags[.allowPull] || (named.isEmpty && !flags.isSet(.modelsDir))
     catalog = try ModelCatalog(
-      named: named, folder: flags.text("models-dir"), aliases: aliases, adapters: adapters,
+      named: named, folder: flags[.modelsDir], aliases: aliases, adapters: adapters,
       hub: servesCache ? try flags.hubSettings() : nil)
     var first = named.prefix(1).map(\.id)
-    for name in flags.texts("preload") {
+    for name in flags.texts(.preload) {
       guard let source = catalog.resolve(name) else {
         throw UsageError.badValue(
           flag: "preload", value: name,
@@ -68,8 +68,8 @@ struct FleetFlags {
   func start(_ server: Host) throws -> ModelFleet {
     var settings = ModelFleet.Settings()
     settings.ledger = ledger
-    settings.idleSeconds = Double(flags.integer("idle-unload") ?? 0)
-    settings.pinned = flags.texts("preload").compactMap { catalog.resolve($0)?.id }
+    settings.idleSeconds = Double(flags[.idleUnload] ?? 0)
+    settings.pinned = flags.texts(.preload).compactMap { catalog.resolve($0)?.id }
     settings.scratchBytes = { EngineClient.scratchBytes }
     settings.copiedWeightBytes = { EngineClient.copiedWeightBytes }
     var common = try Loading.engineConfiguration(flags, path: "")
@@ -115,8 +115,8 @@ struct FleetFlags {
   // MARK: Names
 
   private static func sources(_ flags: ParsedFlags) throws -> [ModelSource] {
-    let given = flags.texts("model")
-    if given.isEmpty, !flags.isSet("models-dir"), !flags.isSet("allow-pull"),
+    let given = flags.texts(.model)
+    if given.isEmpty, !flags.isSet(.modelsDir), !flags[.allowPull],
       ModelLocator.here(try flags.hubSettings()).isEmpty
     {
       throw UsageError.noModel(here: [])
@@ -124,7 +124,7 @@ struct FleetFlags {
     return try given.enumerated().map { index, text in
       let given = source(text)
       let path = try ModelLocator.folder(given.path, flags)
-      let name = given.name ?? (index == 0 ? flags.text("model-id") : nil)
+      let name = given.name ?? (index == 0 ? flags[.modelId] : nil)
       return ModelSource(
         id: name ?? ModelFolder.modelName((try? ModelFolder.check(path)) ?? path), path: path)
     }

@@ -15,8 +15,8 @@ enum ServeCommand {
   private static let stopSeconds = 0.1
 
   @Sendable static func run(_ flags: ParsedFlags) throws -> Int32 {
-    let isJSON = flags.isSet("json-log")
-    Log.configure(level: flags.text("log-level").flatMap(Log.Level.init(name:)) ?? .info, json: isJSON)
+    let isJSON = flags[.jsonLog]
+    Log.configure(level: flags[.logLevel].flatMap(Log.Level.init(name:)) ?? .info, json: isJSON)
     let begin = Instant.now
     // What is wrong with the flags is told before anybody can connect.
     try checkTestHooks(flags)
@@ -30,7 +30,7 @@ enum ServeCommand {
     let present = missing.isEmpty ? try FleetFlags(flags, ledger: ledger) : nil
     let access = try ServeSetup.access(flags)
     let metrics = Metrics()
-    let server = Host(access: access, metrics: metrics, page: flags.isSet("no-ui") ? nil : Page())
+    let server = Host(access: access, metrics: metrics, page: flags[.noUi] ? nil : Page())
     var place = try ServeSetup.place(flags)
     place.ledger = ledger
     let connections = place.limits.connections
@@ -64,15 +64,15 @@ enum ServeCommand {
       ])
     let host = ServeSetup.host(flags)
     let port = endpoints.first { $0.path == nil }?.port
-    let page = flags.isSet("no-ui") ? nil : port.map { pageAddress(host: host, port: $0) }
+    let page = flags[.noUi] ? nil : port.map { pageAddress(host: host, port: $0) }
     if let page { Log.info("chat page", ["address": page]) }
     announce(endpoints, host: host, modelID: id, asJSON: isJSON)
-    let documents = flags.text("prefix-cache-dir").flatMap { folder in
+    let documents = flags[.prefixCacheDir].flatMap { folder in
       port.flatMap { DocumentServer.announce(pageAddress(host: host, port: $0), folder: folder) }
     }
     defer { withExtendedLifetime(documents) {} }
     announceAdministration(adminEndpoints, asJSON: isJSON)
-    if flags.isSet("examples"), let port {
+    if flags[.examples], let port {
       Terminal.printError(examples(host: host, port: port, modelID: id, page: page))
     }
     server.waitUntilStopped()
@@ -100,13 +100,13 @@ enum ServeCommand {
       settings.started = Int(Instant.wallSeconds)
       settings.version = Version.text
       settings.store = try makeStore(flags, memory: models.ledger.limit)
-      if flags.isSet("allow-pull") { settings.hub = try flags.hubSettings() }
+      if flags[.allowPull] { settings.hub = try flags.hubSettings() }
       settings.archive = try makeArchive(flags, memory: models.ledger.limit)
       settings.toolServers = tools
       if let rules = settings.mediaURLs, rules.program == nil {
         Log.warning("URLs of images cannot be fetched", ["missing": "the program curl"])
       }
-      if flags.isSet("test-hooks") {
+      if flags[.testHooks] {
         settings.engineStatistics = { fleet.statistics(of: id) }
         Log.warning("test hooks are on", ["route": "/debug/state"])
       }
@@ -119,8 +119,8 @@ enum ServeCommand {
 
   /// What the hooks tell is nobody's business but this machine's.
   private static func checkTestHooks(_ flags: ParsedFlags) throws(UsageError) {
-    guard flags.isSet("test-hooks") else {
-      if flags.isSet("step-delay-ms") {
+    guard flags[.testHooks] else {
+      if flags.isSet(.stepDelayMs) {
         throw .unusable(flag: "step-delay-ms", reason: "needs --test-hooks")
       }
       return
@@ -135,8 +135,8 @@ enum ServeCommand {
   private static func makeStore(_ flags: ParsedFlags, memory: Int) throws -> ResponseStore {
     var settings = ResponseStore.Settings()
     settings.bytes = min(settings.bytes, max(1 << 20, memory / 16))
-    settings.folder = flags.text("state-dir")
-    settings.count = flags.integer("store-responses") ?? settings.count
+    settings.folder = flags[.stateDir]
+    settings.count = flags[.storeResponses] ?? settings.count
     return try ResponseStore(settings)
   }
 
@@ -144,13 +144,13 @@ enum ServeCommand {
   private static func makeArchive(_ flags: ParsedFlags, memory: Int) throws -> Archive {
     var settings = Archive.Settings()
     settings.memory = memory
-    settings.folder = flags.text("state-dir").map { $0 + "/library" }
-    settings.embeddingModel = flags.text("embedding-model")
-    if let megabytes = flags.integer("max-file-bytes") { settings.fileBytes = megabytes << 20 }
-    if let megabytes = flags.integer("storage") { settings.bytes = megabytes << 20 }
-    if let megabytes = flags.integer("storage-per-key") { settings.clientBytes = megabytes << 20 }
-    settings.searches = flags.integer("search-slots") ?? settings.searches
-    settings.searchSeconds = flags.decimal("search-timeout") ?? settings.searchSeconds
+    settings.folder = flags[.stateDir].map { $0 + "/library" }
+    settings.embeddingModel = flags[.embeddingModel]
+    if let megabytes = flags[.maxFileBytes] { settings.fileBytes = megabytes << 20 }
+    if let megabytes = flags[.storage] { settings.bytes = megabytes << 20 }
+    if let megabytes = flags[.storagePerKey] { settings.clientBytes = megabytes << 20 }
+    settings.searches = flags[.searchSlots] ?? settings.searches
+    settings.searchSeconds = flags[.searchTimeout] ?? settings.searchSeconds
     return try Archive(settings)
   }
 
@@ -159,9 +159,9 @@ enum ServeCommand {
   private static func leaveOnSignals(
     _ server: Host, _ running: Monitor<ModelFleet?>, _ flags: ParsedFlags
   ) throws {
-    let drainSeconds = flags.decimal("drain-seconds") ?? 30
+    let drainSeconds = flags[.drainSeconds] ?? 30
     Signals.ignore([SIGUSR1, SIGUSR2])
-    let keyFile = flags.text("api-key-file")
+    let keyFile = flags[.apiKeyFile]
     let hangUp: @Sendable () -> Void = { if let keyFile { ServeSetup.reload(server, file: keyFile) } }
     try Signals.onTermination(hangUp: keyFile == nil ? nil : hangUp) { count, signal in
       guard count == 1 else { exit(128 + signal) }

@@ -11,7 +11,7 @@ enum ServeDownload {
   /// The models of `--model` that are not here.
   static func missing(_ flags: ParsedFlags) throws -> [ModelReference] {
     let settings = try flags.hubSettings()
-    return try flags.texts("model").compactMap { text in
+    return try flags.texts(.model).compactMap { text in
       guard case .reference(let reference) = try ModelLocator.place(FleetFlags.source(text).path, settings),
         ModelLocator.present(reference, settings) == nil
       else { return nil }

@@ -12,15 +12,15 @@ enum ServeSetup {
   static let keyVariable = ServedChat.keyVariable
   static let defaultHost = "127.0.0.1"
 
-  static func host(_ flags: ParsedFlags) -> String { address(flags, "host") }
+  static func host(_ flags: ParsedFlags) -> String { address(flags, .host) }
 
   /// Where programs of this machine find a server that listens on `host`.
   static func reachable(_ host: String) -> String {
     host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
   }
 
-  private static func address(_ flags: ParsedFlags, _ name: String) -> String {
-    unbracketed(flags.text(name) ?? defaultHost)
+  private static func address(_ flags: ParsedFlags, _ flag: TextFlag) -> String {
+    unbracketed(flags[flag] ?? defaultHost)
   }
 
   /// An IPv6 address may stand in brackets, as in URLs.
@@ -31,7 +31,7 @@ enum ServeSetup {
 
   /// A Unix socket alone is enough; with `--host` or `--port` there is TCP too.
   static func listensOnTCP(_ flags: ParsedFlags) -> Bool {
-    !flags.isSet("unix") || flags.isSet("host") || flags.isSet("port")
+    !flags.isSet(.unix) || flags.isSet(.host) || flags.isSet(.port)
   }
 
   // MARK: Access
@@ -39,26 +39,26 @@ enum ServeSetup {
   /// - Throws: also when others could use the server and nobody has said that they may.
   static func access(_ flags: ParsedFlags) throws -> Access {
     var settings = Access.Settings()
-    for key in flags.texts("api-key") { try settings.keys.add(key, source: "--api-key") }
+    for key in flags.texts(.apiKey) { try settings.keys.add(key, source: "--api-key") }
     if let key = Environment.value(keyVariable) { try settings.keys.add(key, source: keyVariable) }
-    settings.keyFile = flags.text("api-key-file")
+    settings.keyFile = flags[.apiKeyFile]
     settings.hosts = HostRules(
-      bind: host(flags), allowed: try hosts(flags.texts("allow-host")), machine: Machine.name)
+      bind: host(flags), allowed: try hosts(flags.texts(.allowHost)), machine: Machine.name)
     settings.origins = OriginRules(
-      allowed: try origins(flags.texts("allow-origin")), desktop: flags.isSet("allow-desktop-apps"))
+      allowed: try origins(flags.texts(.allowOrigin)), desktop: flags[.allowDesktopApps])
     let access = try Access(settings)
     guard
-      access.needsKey || flags.isSet("allow-anonymous")
-        || HostRules.isLoopback(address(flags, "admin-host"))
+      access.needsKey || flags[.allowAnonymous]
+        || HostRules.isLoopback(address(flags, .adminHost))
     else {
       throw UsageError.unusable(
         flag: "admin-host",
         reason:
-          "\(address(flags, "admin-host")) lets other machines administrate: ask for keys with --api-key-file"
+          "\(address(flags, .adminHost)) lets other machines administrate: ask for keys with --api-key-file"
       )
     }
     guard
-      access.needsKey || flags.isSet("allow-anonymous") || !listensOnTCP(flags)
+      access.needsKey || flags[.allowAnonymous] || !listensOnTCP(flags)
         || HostRules.isLoopback(host(flags))
     else {
       throw UsageError.unusable(
@@ -106,11 +106,11 @@ enum ServeSetup {
     var configuration = Listener.Configuration()
     configuration.limits = limits(flags)
     configuration.host = host(flags)
-    configuration.port = flags.integer("port") ?? 8080
+    configuration.port = flags[.port] ?? 8080
     configuration.listensOnTCP = listensOnTCP(flags)
-    if let path = flags.text("unix") {
-      configuration.unix = UnixPlace(path: path, mode: try mode(flags.text("unix-mode") ?? "600"))
-    } else if flags.isSet("unix-mode") {
+    if let path = flags[.unix] {
+      configuration.unix = UnixPlace(path: path, mode: try mode(flags[.unixMode] ?? "600"))
+    } else if flags.isSet(.unixMode) {
       throw UsageError.unusable(flag: "unix-mode", reason: "needs --unix")
     }
     return configuration
@@ -118,16 +118,16 @@ enum ServeSetup {
 
   /// The place that health, counters and administration have of their own; nil where there is none.
   static func administration(_ flags: ParsedFlags) throws -> Listener.Configuration? {
-    guard ["admin-port", "admin-host", "admin-unix"].contains(where: flags.isSet) else { return nil }
+    guard flags.isSet(.adminPort) || flags.isSet(.adminHost) || flags.isSet(.adminUnix) else { return nil }
     var configuration = Listener.Configuration()
     configuration.limits.connections = administrationConnections
-    configuration.host = address(flags, "admin-host")
-    configuration.listensOnTCP = flags.isSet("admin-host") || flags.isSet("admin-port")
-    configuration.port = flags.integer("admin-port") ?? 0
-    if configuration.listensOnTCP, flags.integer("admin-port") == nil {
+    configuration.host = address(flags, .adminHost)
+    configuration.listensOnTCP = flags.isSet(.adminHost) || flags.isSet(.adminPort)
+    configuration.port = flags[.adminPort] ?? 0
+    if configuration.listensOnTCP, flags[.adminPort] == nil {
       throw UsageError.unusable(flag: "admin-host", reason: "needs --admin-port")
     }
-    if let path = flags.text("admin-unix") { configuration.unix = UnixPlace(path: path, mode: 0o600) }
+    if let path = flags[.adminUnix] { configuration.unix = UnixPlace(path: path, mode: 0o600) }
     return configuration
   }
 
@@ -145,8 +145,8 @@ enum ServeSetup {
   /// before they are loaded: what is wrong with that file is told when they are.
   private static func bodyBytes(_ flags: ParsedFlags) -> Int? {
     // What is in a folder, or not here yet, may take them.
-    let others = flags.isSet("models-dir") || !flags.isSet("model") ? [BodySize.media] : []
-    let named = flags.texts("model").compactMap { text -> Int? in
+    let others = flags.isSet(.modelsDir) || !flags.isSet(.model) ? [BodySize.media] : []
+    let named = flags.texts(.model).compactMap { text -> Int? in
       let given = FleetFlags.source(text).path
       guard let place = try? ModelLocator.present(given, flags) else { return BodySize.media }
       if LoadedModel.transcribes(place) { return BodySize.recording }
@@ -161,23 +161,23 @@ enum ServeSetup {
   }
 
   /// Connections that are asked for.
-  static func wantedConnections(_ flags: ParsedFlags) -> Int { flags.integer("max-connections") ?? 1024 }
+  static func wantedConnections(_ flags: ParsedFlags) -> Int { flags[.maxConnections] ?? 1024 }
 
   /// - Parameter descriptors: that the process may have open.
   static func limits(_ flags: ParsedFlags, descriptors: Int = DescriptorLimit.now.soft) -> Limits {
     var limits = Limits()
     limits.connections = Limits.connections(wantedConnections(flags), descriptors: descriptors)
-    limits.connectionsFromOne = flags.integer("max-connections-per-address")
-    limits.connectionsPerKey = flags.integer("max-connections-per-key")
-    if let megabytes = flags.integer("max-body") {
+    limits.connectionsFromOne = flags[.maxConnectionsPerAddress]
+    limits.connectionsPerKey = flags[.maxConnectionsPerKey]
+    if let megabytes = flags[.maxBody] {
       limits.bodyBytes = megabytes << 20
     } else if let bytes = bodyBytes(flags) {
       limits.bodyBytes = bytes
     }
     limits.bufferedBodyBytes = max(limits.bufferedBodyBytes, limits.bodyBytes)
-    limits.headSeconds = flags.decimal("header-timeout") ?? limits.headSeconds
-    limits.bodyWindowSeconds = flags.decimal("body-timeout") ?? limits.bodyWindowSeconds
-    limits.idleSeconds = flags.decimal("idle-timeout") ?? limits.idleSeconds
+    limits.headSeconds = flags[.headerTimeout] ?? limits.headSeconds
+    limits.bodyWindowSeconds = flags[.bodyTimeout] ?? limits.bodyWindowSeconds
+    limits.idleSeconds = flags[.idleTimeout] ?? limits.idleSeconds
     return limits
   }
 
@@ -186,17 +186,17 @@ enum ServeSetup {
   /// How requests are read and answers written.
   static func settings(_ flags: ParsedFlags) throws -> ServerSettings {
     var settings = ServerSettings()
-    settings.reasoningField = try flags.word("reasoning-field") ?? settings.reasoningField
-    settings.strictParameters = flags.isSet("strict-params")
-    settings.allowsUndeclaredMembers = flags.isSet("additional-properties")
-    settings.isHistoryStrict = flags.isSet("strict-history")
+    settings.reasoningField = try flags.word(.reasoningField) ?? settings.reasoningField
+    settings.strictParameters = flags[.strictParams]
+    settings.allowsUndeclaredMembers = flags[.additionalProperties]
+    settings.isHistoryStrict = flags[.strictHistory]
     settings.responsesReasoningEvents =
-      try flags.word("responses-reasoning-events") ?? settings.responsesReasoningEvents
-    settings.maxAnswer = flags.integer("max-answer").map { $0 == 0 ? .max : $0 } ?? settings.maxAnswer
-    settings.refusesHostedTools = flags.isSet("refuse-hosted-tools")
-    settings.keptLines = Set(flags.texts("keep-lines").compactMap { MovingLines(rawValue: $0) })
-    if flags.isSet("read-ahead") {
-      guard let folder = flags.text("prefix-cache-dir") else {
+      try flags.word(.responsesReasoningEvents) ?? settings.responsesReasoningEvents
+    settings.maxAnswer = flags[.maxAnswer].map { $0 == 0 ? .max : $0 } ?? settings.maxAnswer
+    settings.refusesHostedTools = flags[.refuseHostedTools]
+    settings.keptLines = Set(flags.texts(.keepLines).compactMap { MovingLines(rawValue: $0) })
+    if flags[.readAhead] {
+      guard let folder = flags[.prefixCacheDir] else {
         throw UsageError.unusable(flag: "read-ahead", reason: "needs --prefix-cache-dir")
       }
       settings.readAheadFolder = folder
@@ -204,9 +204,9 @@ enum ServeSetup {
     settings.mediaRoot = try mediaRoot(flags)
     settings.mediaURLs = try mediaURLs(flags)
     settings.judge = ModelFetch.judge
-    settings.receipts = try flags.word("receipts") ?? (flags.isSet("record") ? .full : .off)
+    settings.receipts = try flags.word(.receipts) ?? (flags.isSet(.record) ? .full : .off)
     settings.receiptKey = try receiptKey(flags)
-    if let path = flags.text("record") {
+    if let path = flags[.record] {
       guard settings.receipts != .off else {
         throw UsageError.unusable(flag: "record", reason: "needs receipts, and --receipts is off")
       }
@@ -217,7 +217,7 @@ enum ServeSetup {
 
   /// The key that signs receipts: a PEM file of PKCS #8 as RFC 8410 has it.
   private static func receiptKey(_ flags: ParsedFlags) throws -> Ed25519? {
-    guard let path = flags.text("receipt-key") else { return nil }
+    guard let path = flags[.receiptKey] else { return nil }
     let lines = String(decoding: try File.read(path, limit: 1 << 12), as: UTF8.self).split(
       whereSeparator: \.isNewline)
     // An algorithm, 1.3.101.112, and an octet string in an octet string.
@@ -234,7 +234,7 @@ enum ServeSetup {
 
   /// The folder whose files requests may name.
   static func mediaRoot(_ flags: ParsedFlags) throws(UsageError) -> String? {
-    guard let folder = flags.text("media-root") else { return nil }
+    guard let folder = flags[.mediaRoot] else { return nil }
     guard let root = File.resolved(folder), File.isDirectory(root) else {
       throw .badValue(flag: "media-root", value: folder, expected: "a folder that exists")
     }
@@ -243,8 +243,8 @@ enum ServeSetup {
 
   /// What requests may name by http and https URLs; nil for nothing.
   static func mediaURLs(_ flags: ParsedFlags) throws(UsageError) -> FetchRules? {
-    let hosts = flags.texts("media-url-host")
-    guard flags.isSet("allow-media-urls") else {
+    let hosts = flags.texts(.mediaUrlHost)
+    guard flags[.allowMediaUrls] else {
       if !hosts.isEmpty { throw .unusable(flag: "media-url-host", reason: "needs --allow-media-urls") }
       return nil
     }
