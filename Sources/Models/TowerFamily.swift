@@ -3,7 +3,7 @@
 import Media
 
 /// The table of towers and processors, beside `ModelFamily`'s of decoders. docs/media.md lists the same for people.
-enum TowerFamily {
+package enum TowerFamily {
   private typealias Make = @Sendable (TowerSource) throws(ModelError) -> MediaTowers
 
   private static let table: [(types: [String], make: Make)] = [
@@ -27,6 +27,9 @@ enum TowerFamily {
       }
     ),
   ]
+
+  /// Every `model_type` that has a tower here.
+  package static let supportedTypes = table.flatMap(\.types).sorted()
 
   /// The towers of a checkpoint; those that its weights lack or that nobody wants are left out.
   static func towers(_ source: TowerSource) throws(ModelError) -> MediaTowers {

@@ -44,6 +44,9 @@ package struct ModelInspection: Sendable {
     }
   }
 
+  /// Those of `model_type` whose models see, if their files hold the tower.
+  package static var seeingTypes: [String] { TowerFamily.supportedTypes }
+
   /// Every value of `model_type` that can be loaded, of models that write and of those that encode.
   package static var supportedTypes: [String] {
     (ModelFamily.supportedTypes + EncoderFamily.supportedTypes).sorted()

@@ -163,10 +163,17 @@ struct OllamaCard {
     let template = self.template
     if fills { names.append("insert") }
     if loaded?.template?.supportsTools ?? template.contains("tools") { names.append("tools") }
-    if config["vision_config"]?.objectValue != nil { names.append("vision") }
+    if sees { names.append("vision") }
     if config["audio_config"]?.objectValue != nil { names.append("audio") }
     if loaded?.template?.format.supportsReasoning ?? template.contains("<think>") { names.append("thinking") }
     return .array(names)
+  }
+
+  /// Whether it takes images; before it is loaded, whether its family does.
+  private var sees: Bool {
+    if let loaded { return loaded.media.takes(.image) }
+    let type = config["model_type"]?.stringValue ?? ""
+    return config["vision_config"]?.objectValue != nil && ModelInspection.seeingTypes.contains(type)
   }
 
   /// Whether it has learned to fill in the middle.
@@ -202,7 +209,6 @@ struct OllamaCard {
   var studioJSON: JSONValue {
     let id = status.source.id
     let owner = id.utf8.contains(UInt8(ascii: "/")) ? id.prefix { $0 != "/" } : "local"
-    let sees = config["vision_config"]?.objectValue != nil
     let type = loaded?.embedder != nil ? "embeddings" : sees ? "vlm" : "llm"
     var object = JSONObject([
       ("id", .string(id)), ("object", "model"), ("type", .string(type)),
