@@ -4,6 +4,7 @@ import Chat
 import HTTP
 import Inference
 import JSON
+import Media
 import Pipeline
 import Platform
 import Wire
