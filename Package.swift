@@ -63,7 +63,7 @@ func kernelSettings(level: String) -> [SwiftSetting] {
 /// it and says why in the same commit.
 let budgets = [
   "CAPI": 770,
-  "CLI": 12_200,
+  "CLI": 12_250,
   "Chat": 6_250,
   "Checkpoint": 5_480,
   "Compute": 10_240,
@@ -86,7 +86,7 @@ let budgets = [
   "KernelsNEON": 2_290,
   "KernelsShared": 810,
   "MLXServe": 1_240,
-  "MCP": 1_980,
+  "MCP": 2_020,
   "Media": 3_600,
   "Models": 10_500,
   "Pipeline": 3_400,

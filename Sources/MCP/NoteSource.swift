@@ -113,7 +113,7 @@ package struct MCPWork {
   }
 }
 
-/// Folders or stores of notes. Nothing of it changes a note.
+/// Folders or stores of notes. Nothing of it changes what stands in a note.
 package protocol NoteSource: Sendable {
   /// Names of the folders or stores.
   func folders(_ work: MCPWork) throws(NoteError) -> [String]
@@ -128,4 +128,18 @@ package protocol NoteSource: Sendable {
     _ question: String, in folder: String?, limit: Int, _ work: MCPWork
   ) throws(NoteError) -> [NotePassage]
   func answer(_ question: String, in folder: String?, _ work: MCPWork) throws(NoteError) -> NoteAnswer
+  /// Whether notes can be added.
+  var writes: Bool { get }
+  /// Makes a note, or adds to the end of one.
+  ///
+  /// - Parameter appends: whether the note may be there.
+  func write(_ text: String, to name: String, appends: Bool, _ work: MCPWork) throws(NoteError) -> Note
+}
+
+extension NoteSource {
+  package var writes: Bool { false }
+
+  package func write(_: String, to _: String, appends _: Bool, _: MCPWork) throws(NoteError) -> Note {
+    throw .failed("notes can only be read here")
+  }
 }

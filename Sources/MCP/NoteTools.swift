@@ -10,17 +10,21 @@ struct ToolArguments {
 
   init(_ object: JSONObject) { self.object = object }
 
-  func text(_ name: String) throws(NoteError) -> String? {
+  func text(_ name: String, longest: Int = longest) throws(NoteError) -> String? {
     guard let value = object[name], value != .null else { return nil }
     guard let text = value.stringValue else { throw .failed("'\(name)' is a text") }
-    guard text.utf8.count <= Self.longest else {
-      throw .failed("'\(name)' is longer than \(Self.longest) bytes")
-    }
+    guard text.utf8.count <= longest else { throw .failed("'\(name)' is longer than \(longest) bytes") }
     return text
   }
 
-  func needed(_ name: String) throws(NoteError) -> String {
-    guard let text = try text(name), text.contains(where: { !$0.isWhitespace }) else {
+  func isTrue(_ name: String) throws(NoteError) -> Bool {
+    guard let value = object[name], value != .null else { return false }
+    guard let isTrue = value.boolValue else { throw .failed("'\(name)' is true or false") }
+    return isTrue
+  }
+
+  func needed(_ name: String, longest: Int = longest) throws(NoteError) -> String {
+    guard let text = try text(name, longest: longest), text.contains(where: { !$0.isWhitespace }) else {
       throw .failed("'\(name)' is missing")
     }
     return text
@@ -52,11 +56,12 @@ struct NoteTool: Sendable {
   private let input: JSONValue
   private let required: [String]
   private let output: JSONValue
+  private var isReadOnly = true
   let run: @Sendable (ToolArguments, any NoteSource, MCPWork) throws(NoteError) -> ToolResult
 
   /// Those that a source can do.
   static func all(_ source: any NoteSource) -> [NoteTool] {
-    [search, read, list] + (source.answers ? [ask] : [])
+    [search, read, list] + (source.answers ? [ask] : []) + (source.writes ? [write] : [])
   }
 
   /// As `tools/list` tells of it.
@@ -71,7 +76,8 @@ struct NoteTool: Sendable {
         "required": .array((output.objectValue?.keys ?? []).map { .string($0) }),
       ],
       "annotations": [
-        "title": .string(title), "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false,
+        "title": .string(title), "readOnlyHint": .bool(isReadOnly), "destructiveHint": false,
+        "idempotentHint": .bool(isReadOnly), "openWorldHint": false,
       ],
     ]
   }
@@ -255,6 +261,26 @@ struct NoteTool: Sendable {
   ) { (arguments, source, work) throws(NoteError) in
     let answer = try source.answer(arguments.needed("question"), in: chosen(arguments, source, work), work)
     return ToolResult(text: answer.shown, value: answer.json)
+  }
+
+  // MARK: Write
+
+  static let write = NoteTool(
+    name: "write_note", title: "Write a note",
+    description:
+      "Makes a note, or with append adds to the end of one. What stands in a note is never changed. Only when the user asks.",
+    input: [
+      "note": ["type": "string", "description": "the path of the note, which ends in .md or .txt"],
+      "text": ["type": "string", "description": "what is written, as Markdown"],
+      "append": ["type": "boolean", "description": "add to a note that is there", "default": false],
+    ], required: ["note", "text"], output: ["note": text, "uri": text, "bytes": integer], isReadOnly: false
+  ) { (arguments, source, work) throws(NoteError) in
+    let note = try source.write(
+      arguments.needed("text", longest: mostBytes), to: arguments.needed("note"),
+      appends: arguments.isTrue("append"), work)
+    return ToolResult(
+      text: "\(note.name) has \(note.bytes) bytes now.",
+      value: ["note": .string(note.name), "uri": .string(note.uri), "bytes": .int(note.bytes)])
   }
 }
 

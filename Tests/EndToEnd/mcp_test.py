@@ -135,6 +135,40 @@ def test_a_session_follows_its_folders(s):
         asyncio.run(session(place, notes, other))
 
 
+def test_notes_are_written_only_where_that_is_allowed(s):
+    with folder() as (place, notes):
+        os.symlink(place, notes / "out")
+
+        async def session(more):
+            async with Client(lines(command(s, place, notes, more=more))) as client:
+                names = [tool.name for tool in (await client.list_tools()).tools]
+
+                async def write(note, words, **rest):
+                    result = await client.call_tool("write_note", {"note": note, "text": words, **rest})
+                    return result.is_error, result.content[0].text
+
+                if not more:
+                    return names, None
+                tool = next(tool for tool in (await client.list_tools()).tools if tool.name == "write_note")
+                assert not tool.annotations.read_only_hint and not tool.annotations.destructive_hint
+                said = [await write("plans/tea.md", "# Tea"), await write("plans/tea.md", "# Coffee"),
+                        await write("plans/tea.md", "Two minutes.", append=True)]
+                for wrong in ("../x.md", "/etc/x.md", ".hidden.md", "a/../b.md", "run.sh", "out/x.md", "link.md", "a//b.md", ""):
+                    said.append(await write(wrong, "words", append=True))
+                read = await client.call_tool("read_note", {"note": "plans/tea.md"})
+                return names, (said, text(read))
+
+        names, _ = asyncio.run(session([]))
+        assert "write_note" not in names
+        names, (said, read) = asyncio.run(session(["--allow-write"]))
+        assert "write_note" in names and said[0] == (False, "plans/tea.md has 6 bytes now."), said
+        assert said[1][0] and "say append" in said[1][1] and not said[2][0], said
+        assert read == "# Tea\n\nTwo minutes." == (notes / "plans" / "tea.md").read_text().rstrip("\n")
+        assert all(wrong for wrong, _ in said[3:]), said
+        assert sorted(path.name for path in place.iterdir()) == ["index", "notes", "secret.md"]
+        assert (place / "secret.md").read_text() == "another password"
+
+
 def test_an_index_that_another_process_makes(s):
     ask = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_notes"}}).encode()
     with folder() as (place, _):

@@ -92,7 +92,7 @@ enum MCPCommand {
       words += ["--" + flag.name, File.exists(value) ? File.resolved(value) ?? value : value]
     }
     if let threads = flags[.threads] { words += ["--threads", "\(threads)"] }
-    if flags[.allFiles] { words.append("--all-files") }
+    for flag in [Toggle.allFiles, .allowWrite] where flags[flag] { words.append("--" + flag.name) }
     return words
   }
 }

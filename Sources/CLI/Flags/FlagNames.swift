@@ -15,7 +15,8 @@ extension FlagName {
 /// Present or absent.
 enum Toggle: String, FlagName {
   case additionalProperties, all, allFiles, allowAnonymous, allowDesktopApps, allowMediaUrls, allowPull,
-    allowTruncation, beside, compare, `continue`, csv, dequantize, document, dryRun, examples, explain, files,
+    allowTruncation, allowWrite, beside, compare, `continue`, csv, dequantize, document, dryRun, examples,
+    explain, files,
     force,
     forget, json, jsonLog, kernels, list, names, noAudio, noChecksums, noConfig, noLazyEncoders, noStart,
     noThinking,

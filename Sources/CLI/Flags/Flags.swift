@@ -441,6 +441,9 @@ enum Flags {
       Flag(
         .answerModel, "MODEL", default: "none: no tool 'ask'",
         "model that answers questions from the notes: its folder, a short name or OWNER/NAME"),
+      Flag(
+        .allowWrite, "also offer a tool that makes notes and adds to them; nothing that is written is changed"
+      ),
       Flag(.name, "NAME", default: "notes", "with install: what the program calls the server"),
       Flag(.print, "with install: only show what the program has to know"),
       Flag(.write, "with install: write it without asking; what was there is kept beside it"),

@@ -170,6 +170,48 @@ final class FolderNotes: NoteSource {
     }
   }
 
+  // MARK: Writing
+
+  var writes: Bool { flags[.allowWrite] }
+
+  private static let endings = [".md", ".markdown", ".txt"]
+
+  /// Text begins on a line of its own, and ends one.
+  func write(_ text: String, to name: String, appends: Bool, _: MCPWork) throws(NoteError) -> Note {
+    guard let place = places.first(where: { name.utf8.starts(with: $0.prefix.utf8) }) else {
+      throw .failed(
+        "the path begins with the name of a folder: \(places.map(\.name).joined(separator: ", "))")
+    }
+    let key = String(decoding: name.utf8.dropFirst(place.prefix.utf8.count), as: UTF8.self)
+    let parts = key.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+      .map { String(decoding: $0, as: UTF8.self) }
+    let isPlain = parts.allSatisfy { part in
+      part.utf8.first != UInt8(ascii: ".") && (1...200).contains(part.utf8.count)
+        && part.utf8.allSatisfy { $0 > 0x1F && $0 != 0x7F }
+    }
+    guard isPlain, parts.count <= 10, Self.endings.contains(where: key.lowercased().hasSuffix) else {
+      throw .failed(
+        "a note's path has at most ten parts, none hidden, and ends in .md or .txt: '\(key.prefix(100))'")
+    }
+    let path = place.path + "/" + key
+    let isThere = File.status(path, followingLinks: false) != nil
+    guard appends || !isThere else {
+      throw .failed("there is a note '\(name)': say append to add to it, or take another name")
+    }
+    do {
+      // Through no link, and whole: a reader finds the note as it was, or with all that was added.
+      try File.makeFolders(parts.dropLast(), below: place.path)
+      var bytes = isThere ? try File.read(parts, below: place.path, limit: Self.fileLimit) + [10] : []
+      bytes += Array(text.utf8) + (text.hasSuffix("\n") ? [] : [10])
+      try File.replace(path, with: bytes, mode: isThere && !File.isOpenToOthers(path) ? 0o600 : 0o666)
+    } catch {
+      throw .failed("the note cannot be written: \(error)")
+    }
+    update()
+    return Note(
+      name: name, title: name, uri: Self.uri(path), folder: place.name, bytes: File.status(path)?.bytes ?? 0)
+  }
+
   // MARK: Search and answers
 
   /// A passage, and where it came from.
