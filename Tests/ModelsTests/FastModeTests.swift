@@ -40,6 +40,7 @@ private let bounds: [String: FastBound] = [
   "falcon_h1": FastBound(prompt: 2e-3, drawn: 2e-3, agreement: 0.85),  // 3.6e-4, 3.9e-4
   "granitemoe": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.85),
   "granitemoehybrid": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.85),  // 3.2e-3, 4.3e-3
+  "idefics3": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),  // as llama, which it is
   "kimi_linear": FastBound(prompt: 3e-2, drawn: 5e-2, agreement: 0.85),  // 7.2e-3, 1.6e-2
   "lfm2": FastBound(prompt: 1e-2, drawn: 5e-3, agreement: 0.85),  // 1.7e-3, 1.5e-3
   "lfm2-vl": FastBound(prompt: 1e-2, drawn: 5e-3, agreement: 0.85),
@@ -97,6 +98,7 @@ private let bounds: [String: FastBound] = [
   "qwen3_vl_moe": FastBound(prompt: 1e-2, drawn: 2e-2, agreement: 0.8),
   "seed_oss": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.85),  // 7.5e-4, 1.1e-3
   "smollm3": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),
+  "smolvlm": FastBound(prompt: 3e-3, drawn: 5e-3, agreement: 0.75),  // as llama, which it is
   "solar_open": FastBound(prompt: 3e-3, drawn: 1e-3, agreement: 0.85),  // 8.5e-4, 2.3e-4
   "starcoder2": FastBound(prompt: 1e-4, drawn: 1e-4, agreement: 0.9),  // 2.5e-5, 2.6e-5
 ]

@@ -43,8 +43,11 @@ import Testing
     ledger.release(15, from: .prefixCache)
     let snapshot = ledger.snapshot()
     #expect(snapshot.lines.map(\.kind) == MemoryKind.allCases)
-    #expect(snapshot.lines[1] == MemoryLedger.Line(kind: .kvCache, bytes: 30, peak: 50))
-    #expect(snapshot.lines[2] == MemoryLedger.Line(kind: .prefixCache, bytes: 5, peak: 20))
+    #expect(
+      snapshot.lines.filter { $0.peak > 0 } == [
+        MemoryLedger.Line(kind: .kvCache, bytes: 30, peak: 50),
+        MemoryLedger.Line(kind: .prefixCache, bytes: 5, peak: 20),
+      ])
     #expect(snapshot.total == 35)
     #expect(snapshot.left == 65)
   }
